@@ -45,7 +45,7 @@ def speed(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 @pytest.mark.parametrize(
-    ("minutes", "size"), [(0.05, (8, 1)), (0.4, (8, 1)), (0.6, (8, 3)), (1.0, (8, 5)), (2.0, (16, 5)), (60, (16, 5))]
+    ("minutes", "size"), [(0.05, (8, 1)), (0.7, (8, 1)), (0.8, (8, 3)), (1.3, (8, 5)), (2.6, (16, 5)), (60, (16, 5))]
 )
 def test_the_largest_supernet_that_has_time_to_learn(speed: Machine, minutes: float, size: tuple[int, int]) -> None:
     found = fit_sizes(SearchConfig(time_limit=minutes), DIGITS)
@@ -60,7 +60,7 @@ def test_no_larger_supernet_is_measured_where_a_smaller_one_has_no_time_to_learn
     fit_sizes(SearchConfig(time_limit=0.1), DIGITS, told.append)
     assert speed.measured == [(8, 1)]
     assert told == ["measuring a few steps with 8 channels, depth 1 (--cells)"]
-    fit_sizes(SearchConfig(time_limit=0.3), DIGITS)
+    fit_sizes(SearchConfig(time_limit=0.4), DIGITS)
     assert speed.measured[1:] == [(8, 1), (8, 3)]
 
 
@@ -70,33 +70,54 @@ def test_the_time_of_measuring_counts(speed: Machine) -> None:
     assert found.measuring_seconds == 6.0
     assert 5.0 < 60 * found.minutes <= 6.0
     speed.measured.clear()
-    assert fit_sizes(SearchConfig(time_limit=0.5), DIGITS).config.cells == 1  # 30 s less 12 s are too few for 3 cells
+    assert fit_sizes(SearchConfig(time_limit=0.6), DIGITS).config.cells == 1  # 36 s less 12 s are too few for 3 cells
     assert speed.measured == [(8, 1), (8, 3)]
 
 
 def test_much_time_is_not_used_up(speed: Machine) -> None:
     found = fit_sizes(SearchConfig(time_limit=600), DIGITS).config
-    assert (found.epochs, found.limit, found.batch_size) == (40, None, 64)  # 1,000 steps, 25 an epoch
+    assert (found.epochs, found.limit, found.batch_size) == (60, None, 64)  # 1,500 steps, 25 an epoch
 
 
-def test_too_many_images_for_the_time_are_not_all_used(speed: Machine) -> None:
-    many = ag.data.ImageData("many", DIGITS.images.repeat(20, 1, 1, 1), DIGITS.labels.repeat(20), DIGITS.classes)
-    found = fit_sizes(SearchConfig(time_limit=1.0), many).config
-    assert found.epochs == 20
-    assert found.limit is not None
-    assert found.limit < len(many) / 4
+def photos(count: int, side: int = 32) -> ag.data.ImageData:
+    labels = torch.arange(count) % 10
+    images = torch.zeros(count, 3, side, side, dtype=torch.uint8)
+    return ag.data.ImageData("photos", images, labels, tuple(map(str, range(10))))
+
+
+@pytest.mark.parametrize(("minutes", "pixels", "size", "limit"), [
+    (1.0, 16, (8, 1), 20_000), (5.0, 16, (8, 3), None), (25.0, None, (16, 5), None),
+])  # fmt: skip
+def test_time_goes_into_images_first_then_into_the_supernet_and_last_into_pixels(
+    speed: Machine, minutes: float, pixels: int | None, size: tuple[int, int], limit: int | None
+) -> None:
+    found = fit_sizes(SearchConfig(time_limit=minutes), photos(30_000)).config
+    assert (found.search_size, found.channels, found.cells) == (pixels, *size)
+    assert (found.limit or 0) == pytest.approx(limit or 0, rel=0.1)
+
+
+def test_images_that_are_small_or_given_their_size_keep_it(speed: Machine) -> None:
+    assert fit_sizes(SearchConfig(time_limit=1.0), photos(200, 12)).config.search_size is None
+    assert fit_sizes(SearchConfig(time_limit=1.0, image_size=32), photos(200)).config.search_size is None
+    assert fit_sizes(SearchConfig(time_limit=1.0, search_size=24), photos(200)).config.search_size == 24
+
+
+def test_too_few_steps_are_said_with_the_time_for_enough(speed: Machine) -> None:
+    speed.scale = 1e-2  # 1,500 steps of 0.08 s and a quarter more are 2.5 minutes
+    assert "--time-limit 3" in str(fit_sizes(SearchConfig(time_limit=1.0), DIGITS))
+    assert "trust" not in str(fit_sizes(SearchConfig(time_limit=2.6), DIGITS))
 
 
 def test_few_images_get_small_batches_and_more_epochs(speed: Machine) -> None:
     found = fit_sizes(SearchConfig(time_limit=10.0), ag.data.digits(limit=200)).config
-    assert (found.batch_size, found.epochs) == (16, 91)  # 11 batches of 16 images each
+    assert (found.batch_size, found.epochs) == (16, 137)  # 11 batches of 16 images each
 
 
 def test_what_is_given_stays(speed: Machine) -> None:
     given = SearchConfig(time_limit=1.0, epochs=3, channels=4, limit=500, batch_size=20)
     found = fit_sizes(given, ag.data.digits(limit=500)).config
     assert (found.epochs, found.channels, found.limit, found.batch_size) == (3, 4, 500, 20)
-    assert candidate_sizes(SearchConfig(cells=2, channels=4)) == [(4, 2)]
+    assert candidate_sizes(SearchConfig(cells=2, channels=4), DIGITS) == [(None, 4, 2)]
 
 
 def test_sizes_that_are_settings_are_given_too(speed: Machine) -> None:
@@ -124,7 +145,7 @@ def test_whatever_the_data_a_search_of_the_chosen_sizes_begins(
     labels = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
     images = torch.randint(256, (len(labels), 1, 4, 4), dtype=torch.uint8)
     data = ag.data.ImageData("odd", images, labels, tuple(map(str, range(len(counts)))))
-    monkeypatch.setattr(sizes, "candidate_sizes", lambda config: [(2, 1)])
+    monkeypatch.setattr(sizes, "candidate_sizes", lambda config, data: [(None, 2, 1)])
     monkeypatch.setattr(sizes, "LONGEST", float("inf"))
     config = fit_sizes(SearchConfig(time_limit=1e-6, **options), data).config
     space, method = space_of(config), method_of(config)
@@ -161,7 +182,7 @@ def test_a_method_in_stages_becomes_shallow_and_short(speed: Machine) -> None:
     assert (found.config.channels, found.config.cells, found.config.epochs) == (8, 3, 2 * warmup + 1)
     assert found.steps == 3 * found.config.epochs  # a batch an epoch
     assert speed.measured == [(8, 3)]
-    assert fit_sizes(replace(config, time_limit=1.0), DIGITS).config.cells == 5
+    assert fit_sizes(replace(config, time_limit=1.5), DIGITS).config.cells == 5
     assert fit_sizes(replace(config, time_limit=60.0), DIGITS).config.cells is None
 
 
@@ -194,7 +215,7 @@ def test_sizes_fit_every_kind_of_method(speed: Machine, space: str, method: str)
 def test_a_search_without_sizes_chooses_them_and_says_so(
     archgrad: Any, speed: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes, "candidate_sizes", lambda config: [(2, 1)])
+    monkeypatch.setattr(sizes, "candidate_sizes", lambda config, data: [(None, 2, 1)])
     code, out, err = archgrad("search", "--limit", 120, "--time-limit", 0.01, "--epochs", 2, "--out", "run")
     assert code == 0, err
     assert "measuring a few steps with 2 channels, depth 1" in out

@@ -1,8 +1,9 @@
-"""The script that keeps what a study has found in small files."""
+"""The scripts that keep what a study has found in small files, and write its page from them."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -15,6 +16,15 @@ from archgrad.studies.worker import run_planned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "studies"))
 from collect import collect, restore
+from publish import PAGE, RUNS, page, read_runs
+
+TABLE = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench201", "accuracy.csv")
+
+
+@pytest.mark.skipif(not TABLE.is_file(), reason="$ARCHGRAD_DATA/nasbench201/accuracy.csv is not there")
+def test_the_page_of_the_main_study_is_up_to_date() -> None:
+    written = (Path(__file__).parents[2] / PAGE).read_text(encoding="utf-8")
+    assert page(read_runs(RUNS)) == written, "run `python studies/publish.py`"
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,9 @@ FIT: Defaults = {
     "image_size": "their own, at most 32, or 64 with two hours",
 }
 STUDY: Defaults = {
-    **dict.fromkeys((*_SIZES, *_IMAGES, *_MACHINE, "split", "held_out", "deterministic", "time_limit"), ""),
+    **dict.fromkeys(
+        (*_SIZES, *_IMAGES, *_MACHINE, "search_size", "split", "held_out", "deterministic", "time_limit"), ""
+    ),
     **dict.fromkeys(("on_collapse", "alpha_budget", "oracle"), ""),
     "threads": "1 for each run",
 }
@@ -88,7 +90,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Where the runs are computed": ("engine", "processes", "address", "partition", "minutes"),
     "Size": ("channels", "cells", "stem", "epochs", "batch_size", "limit"),
-    "Data": ("data_dir", "task", "image_size", "resize", "strict", "split", "held_out"),
+    "Data": ("data_dir", "task", "image_size", "search_size", "resize", "strict", "split", "held_out"),
     "Method and knobs": (
         "settings", "relaxation", "hypergradient", "arch_optimizer", "regularizer", "discretizer", "alpha_budget",
         "start_from",

@@ -29,14 +29,15 @@ def check_data(config: SearchConfig) -> None:
 
 def load_data(config: SearchConfig, progress: Callable[[int, int], None] | None = None) -> Data:
     """Load the images; ``progress(done, total)`` is told how many are read."""
+    size = config.search_size or config.image_size
     if isinstance(config.data, str):
         images = data.load(
-            config.data, data_dir=config.data_dir, limit=config.limit, image_size=config.image_size,
+            config.data, data_dir=config.data_dir, limit=config.limit, image_size=size,
             resize=config.resize, seed=config.seed, strict=config.strict, progress=progress or data.no_progress,
         )  # fmt: skip
         augmentation = _published_augmentation(config, images)
     else:
-        options = data.LoadOptions(True, config.limit, config.image_size, config.resize, int(config.seed))
+        options = data.LoadOptions(True, config.limit, size, config.resize, int(config.seed))
         images = options.apply(config.data)
         augmentation = _published_augmentation(config, images) if config.published else images.augmentation
     settings = config.settings_of("augmentation")

@@ -39,7 +39,7 @@ SIZES = {
     "space.cells_per_stage": "cells",
 }
 """Settings that are also fields, with the names of the fields."""
-SIZE_FIELDS = (*dict.fromkeys(SIZES.values()), "limit")
+SIZE_FIELDS = (*dict.fromkeys(SIZES.values()), "limit", "search_size")
 """The fields that a time limit chooses."""
 
 
@@ -109,6 +109,13 @@ class SearchConfig:
     image_size: Count | None = option(
         None, "Resize the images to this width and height.", "as they are", published=(None,)
     )
+    search_size: Count | None = option(
+        None,
+        "Let the search, but no later training, see the images at this size.",
+        "chosen by --time-limit: 16, or as they are",
+        published=(None,),
+        trains=False,
+    )
     resize: Literal["crop", "pad", "stretch"] = option(
         "crop",
         "How images that are not square become square. crop: keep the middle. pad: add black borders. stretch: "
@@ -157,8 +164,8 @@ class SearchConfig:
     )
     time_limit: NonNegative | None = option(
         None,
-        "Choose width, depth, epochs, batch size and number of images so that the search takes about this long on "
-        "this machine; sizes that you give stay. 0: use the published sizes.",
+        "Choose pixels, width, depth, epochs, batch size and number of images so that the search takes about this "
+        "long on this machine; sizes that you give stay. 0: use the published sizes.",
         "5 if neither width, depth, epochs nor batch size is given, else 0",
         metavar="MINUTES",
         published=(None,),

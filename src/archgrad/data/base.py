@@ -144,6 +144,11 @@ class Data(ABC):
         return min(self.shape[1:])
 
     @property
+    def resizable(self) -> bool:
+        """Whether :meth:`resized` is possible, and leaves what else changes an input its meaning."""
+        return True
+
+    @property
     def num_classes(self) -> int:
         """The number of classes, whether or not each has an input."""
         return len(self.classes)

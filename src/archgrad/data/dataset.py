@@ -185,6 +185,11 @@ class DatasetData(Data):
         own = indices if self.indices is None else self.indices[indices]
         return replace(self, targets=self.targets[indices], indices=own, origin=None)
 
+    @property
+    def resizable(self) -> bool:
+        """Whether the inputs are bytes of their own size, without a transform, which may expect that size."""
+        return self.dtype == torch.uint8 and self.resize_to is None and self.transform is None
+
     def resized(self, size: int, mode: str = "crop") -> DatasetData:
         """Return the data with images of ``size`` × ``size`` pixels, each resized when it is read."""
         if self.dtype != torch.uint8:

@@ -17,10 +17,11 @@ from archgrad.config.resolve import ResolvedSearch, resolve
 from archgrad.config.search_config import SIZE_FIELDS
 from archgrad.data import Data
 from archgrad.distributed.processes import processes
+from archgrad.errors import ImageSizeError
 from archgrad.loop.estimate import choose_threads
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.global_state import own_threads
-from archgrad.loop.sizes import candidate_sizes, fit_sizes
+from archgrad.loop.sizes import SEARCH_PIXELS, candidate_sizes, fit_sizes, seen_images, sized
 from archgrad.system.amounts import counted
 from archgrad.system.devices import AUTO, usable_device
 
@@ -60,11 +61,14 @@ def prepare(
         if config.device == AUTO:
             tell(f"searching on {usable_device(AUTO)} (--device)")
         tell(f"loading {str(config.data if isinstance(config.data, str) else config.data.name)[:100]}")
-        data = config.load_data(progress)
-        if begun is None and not config.is_sized:
+        is_sized = begun is not None or config.is_sized
+        if is_sized:
+            data = config.load_data(progress)
+        else:
+            config, data = _load_any_size(config, progress)
             config = _sized(config, data, tell)
             parts = resolve(config, callbacks, standard_callbacks=standard_callbacks)
-            data = config.load_data() if config.limit else data
+            data = config.load_data() if config.limit or config.search_size else data
         if config.threads is None:
             threads = choose_threads(parts, data) if begun is None else torch.get_num_threads()
             tell(f"{counted(threads, 'thread')} (--threads)")
@@ -81,13 +85,22 @@ def _sized_as(config: SearchConfig, begun: SearchConfig) -> SearchConfig:
     return replace(config.with_sizes(), **sizes, time_limit=0.0)
 
 
+def _load_any_size(config: SearchConfig, progress: Callable[[int, int], None] | None) -> tuple[SearchConfig, Data]:
+    """Load the images as they are, photos of unequal sizes at the size of a search; return the configuration, too."""
+    try:
+        return config, config.load_data(progress)
+    except ImageSizeError:
+        config = replace(config, search_size=SEARCH_PIXELS)
+        return config, config.load_data(progress)
+
+
 def _sized(config: SearchConfig, data: Data, tell: Tell) -> SearchConfig:
     """Choose the open sizes for the time limit."""
     limit = DEFAULT_MINUTES if config.time_limit is None else config.time_limit
     tell(f"choosing sizes that fit into {limit:g} minutes (--time-limit)")
     if config.threads is None:  # for the measurements; the chosen size may be fastest with other threads
-        channels, cells = candidate_sizes(config)[0]
-        choose_threads(resolve(replace(config, channels=channels, cells=cells)), data)
+        first = sized(config, candidate_sizes(config, data)[0])
+        choose_threads(resolve(first), seen_images(first, data))
     sizes = fit_sizes(replace(config, time_limit=limit), data, tell)
     tell(str(sizes))
     return sizes.config

@@ -1,4 +1,8 @@
-"""Choose the width, depth, epochs and images of a search so that it keeps a time limit."""
+"""Choose the pixels, width, depth, epochs and images of a search so that it keeps a time limit.
+
+Images and steps decide, not pixels and depth (docs/sizes.md has the runs): the smallest supernet sees its images at 16
+pixels, and all further time goes into more images. Only where there is time for all of them does the supernet grow.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +22,23 @@ from archgrad.loop.stages import example_stages, number_of_stages
 from archgrad.system.amounts import counted
 from archgrad.training.schedule import Schedule
 
-__all__ = ["ChosenSizes", "candidate_sizes", "fit_sizes"]
+__all__ = ["SEARCH_PIXELS", "ChosenSizes", "candidate_sizes", "fit_sizes", "seen_images", "sized"]
 
-FEWEST_STEPS = 1000
-"""A larger supernet is chosen only if there is time for this many weight steps."""
+ENOUGH_STEPS = 1500
+"""Fewer weight steps than this decide little, and the user is told."""
 FEWEST_EPOCHS = 20
 """Rather than fewer epochs than this, a search takes fewer images, down to two batches."""
+MOST_STEPS = 20_000
+"""With time for this many steps the supernet grows even if there are more images."""
+SEARCH_PIXELS = 16
 LONGEST = 1.5
 """Reject a search that would take more than this many times the limit."""
 _FEWEST_BATCHES, _SMALLEST_BATCH = 10, 16
 _MEASURING_SHARE = 0.1
 """Share of the limit that a measurement may take after its first two steps."""
 
-Size = tuple[int, int | None]
-"""Width and depth; None if stages have their own depths."""
+Size = tuple[int | None, int, int | None]
+"""Pixels, None if the images stay as they are; width; and depth, None if stages have their own depths."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,11 @@ class ChosenSizes:
         """How long the search and the measurements take."""
         return self.minutes + self.measuring_seconds / 60
 
+    @property
+    def minutes_needed(self) -> float:
+        """The time limit with which there would be enough steps."""
+        return (ENOUGH_STEPS * self.step_seconds * OVERHEAD + self.measuring_seconds) / 60
+
     def check(self) -> None:
         """Reject sizes that would take much longer than the limit."""
         limit, needed = self.config.time_limit or 0.0, self.all_minutes
@@ -65,11 +77,18 @@ class ChosenSizes:
 
     def __str__(self) -> str:
         limit = self.config.time_limit or 0.0
-        long = "; no smaller search is possible" if self.all_minutes > 1.1 * limit else ""
-        return (
+        text = (
             f"chosen for {counted(limit, 'minute', 'g')} (--time-limit): {self._sizes}: {self.steps:,} steps of "
-            f"{self.step_seconds:.2g} s, about {counted(self.minutes, 'minute', '.2g')}{long}"
+            f"{self.step_seconds:.2g} s, about {counted(self.minutes, 'minute', '.2g')}"
         )
+        if self.all_minutes > 1.1 * limit:
+            text += "; no smaller search is possible"
+        if self.steps < ENOUGH_STEPS:
+            text += (
+                f"\nso few steps decide little: do not trust the architecture; {ENOUGH_STEPS:,} steps need about "
+                f"--time-limit {_rounded_up(self.minutes_needed)}"
+            )
+        return text
 
     @property
     def _sizes(self) -> str:
@@ -80,26 +99,26 @@ class ChosenSizes:
 
 
 def fit_sizes(config: SearchConfig, data: Data, tell: Callable[[str], None] = lambda text: None) -> ChosenSizes:
-    """Fill in the sizes that the configuration leaves open: the largest supernet that has time to learn.
+    """Fill in the sizes that the configuration leaves open, for ``data`` as they are.
 
-    It times a few steps of each supernet, from the smallest to the published one, and takes the last that has time for
-    FEWEST_STEPS steps, or the smallest. The rest of the time goes into epochs: at most the published number, or as many
-    as FEWEST_STEPS steps need. Measuring counts as part of the time. ``tell`` gets a line about each measurement. Sizes
-    that would take much longer than the limit raise a UserError.
+    It times a few steps of each supernet, from the smallest to the published one, and takes the last that has time to
+    see all images FEWEST_EPOCHS times, or for MOST_STEPS; or the smallest. The rest of the time goes into images and
+    epochs: at most the published number, or as many as ENOUGH_STEPS steps need. Measuring counts as part of the time.
+    ``tell`` gets a line about each measurement. Sizes that would take much longer than the limit raise a UserError.
     """
     config = config.with_sizes()
     _check_free(config)
     config = _with_batches(resolve(config), data)
     started, limit = time.monotonic(), 60 * (config.time_limit or 0.0)
     chosen: tuple[ResolvedSearch, float] | None = None
-    for channels, cells in candidate_sizes(config):
-        sized = resolve(replace(config, channels=channels, cells=cells))
-        tell(f"measuring a few steps with {_size_in_words(sized.config)}")
-        step = _step_seconds(sized, data, _MEASURING_SHARE * limit)
+    for size in candidate_sizes(config, data):
+        parts = resolve(sized(config, size))
+        tell(f"measuring a few steps with {_size_in_words(parts.config)}")
+        step = _step_seconds(parts, seen_images(parts.config, data), _MEASURING_SHARE * limit)
         spent = from_first(lambda: time.monotonic() - started)
-        is_enough = (limit - spent) / OVERHEAD / step >= FEWEST_STEPS
+        is_enough = (limit - spent) / OVERHEAD / step >= _needed_steps(parts, data)
         if is_enough or chosen is None:
-            chosen = sized, step
+            chosen = parts, step
         if not is_enough:
             break
     assert chosen is not None  # noqa: S101 - there is at least one candidate
@@ -108,48 +127,82 @@ def fit_sizes(config: SearchConfig, data: Data, tell: Callable[[str], None] = la
     return sizes
 
 
-def candidate_sizes(config: SearchConfig) -> list[Size]:
-    """Return the widths and depths to try, from half the published width and a small depth to the published size.
+def sized(config: SearchConfig, size: Size) -> SearchConfig:
+    """Return the configuration at a size."""
+    pixels, channels, cells = size
+    return replace(config, search_size=pixels, channels=channels, cells=cells)
 
-    Given sizes stay. Sizes that the method cannot search are left out: layer alignment needs two cells of a kind. The
-    stages of a progressive method have their own depths (None), or one smaller depth for all.
 
-    >>> candidate_sizes(SearchConfig(space="nasbench201")), candidate_sizes(SearchConfig(space="darts", cells=8))
-    ([(8, 1), (8, 3), (8, 5), (16, 5)], [(8, 8), (16, 8)])
-    >>> candidate_sizes(SearchConfig(space="darts", method="p-darts"))
-    [(8, 3), (8, 5), (8, None), (16, None)]
+def seen_images(config: SearchConfig, data: Data) -> Data:
+    """Return the images as the search sees them."""
+    size = config.search_size
+    return data if size is None or data.shape[1:] == (size, size) else data.resized(size, config.resize)
+
+
+def _needed_steps(parts: ResolvedSearch, data: Data) -> int:
+    """Return the weight steps that a supernet other than the smallest must have time for."""
+    every = FEWEST_EPOCHS * _batches(parts.config, _shares(parts), data)
+    return max(ENOUGH_STEPS, min(every, MOST_STEPS))
+
+
+def candidate_sizes(config: SearchConfig, data: Data) -> list[Size]:
+    """Return the pixels, widths and depths to try, from half the published width to the published size.
+
+    All but the last see the images at SEARCH_PIXELS, unless these are smaller or cannot be resized. Given sizes stay.
+    Sizes that the method cannot search are left out: layer alignment needs two cells of a kind. The stages of a
+    progressive method have their own depths (None), or one smaller depth for all.
+
+    >>> from archgrad.data import digits
+    >>> candidate_sizes(SearchConfig(space="nasbench201"), digits())
+    [(None, 8, 1), (None, 8, 3), (None, 8, 5), (None, 16, 5)]
+    >>> candidate_sizes(SearchConfig(space="darts", method="p-darts"), digits())
+    [(None, 8, 3), (None, 8, 5), (None, 8, None), (None, 16, None)]
     """
     space, method = space_of(config), method_of(config)
     depth = getattr(space, space.depth_knob)
     least = 1 if space.depth_knob == "cells_per_stage" else 3
     half = max(space.channels // 2 // method.supernet.partial * method.supernet.partial, method.supernet.partial)
-    found = [(half, min(least, depth)), (half, math.ceil(0.6 * depth)), (half, depth), (space.channels, depth)]
+    small, own = _pixels(config, data)
+    found = [
+        (small, half, min(least, depth)), (small, half, math.ceil(0.6 * depth)), (small, half, depth),
+        (own, space.channels, depth),
+    ]  # fmt: skip
     staged = method.progressive is not None and config.cells is None
     sizes: list[Size] = [
-        (config.channels or width, None if staged and cells == depth else config.cells or cells)
-        for width, cells in found
+        (pixels, config.channels or width, None if staged and cells == depth else config.cells or cells)
+        for pixels, width, cells in found
     ]
     *others, largest = dict.fromkeys(sizes)
     return [*(size for size in others if _fits(config, size)), largest]
 
 
+def _pixels(config: SearchConfig, data: Data) -> tuple[int | None, int | None]:
+    """Return the search size of small supernets, and that of the published one."""
+    if config.search_size is not None:
+        return config.search_size, config.search_size
+    is_small = max(data.shape[1:]) <= SEARCH_PIXELS
+    return (None if is_small or config.image_size is not None or not data.resizable else SEARCH_PIXELS), None
+
+
 def _fits(config: SearchConfig, size: Size) -> bool:
     try:
-        resolve(replace(config, channels=size[0], cells=size[1]))
+        resolve(sized(config, size))
     except UserError:
         return False
     return True
 
 
 def _size_in_words(config: SearchConfig) -> str:
-    return f"{config.channels} channels" + ("" if config.cells is None else f", depth {config.cells} (--cells)")
+    pixels = "" if config.search_size is None else f"{config.search_size}×{config.search_size} pixels, "
+    return f"{pixels}{config.channels} channels" + ("" if config.cells is None else f", depth {config.cells} (--cells)")
 
 
 def _check_free(config: SearchConfig) -> None:
-    """Reject a time limit if all sizes are given."""
-    if all(getattr(config, name) is not None for name in SIZE_FIELDS):
+    """Reject a time limit if all sizes but that of the images are given."""
+    names = [name for name in SIZE_FIELDS if name != "search_size"]
+    if all(getattr(config, name) is not None for name in names):
         raise UserError(
-            f"time_limit is {config.time_limit:g}, but {', '.join(SIZE_FIELDS)} are all given, so nothing is left to "
+            f"time_limit is {config.time_limit:g}, but {', '.join(names)} are all given, so nothing is left to "
             f"choose; leave out the time limit or one of them."
         )
 
@@ -180,7 +233,7 @@ def _with_epochs(parts: ResolvedSearch, step: float, spent: float, data: Data) -
     shares = _shares(parts)
     config = _with_fewer_images(config, shares, affordable, least, data)
     batches = _batches(config, shares, data)
-    most = max(parts.training.epochs, math.ceil(FEWEST_STEPS / batches))
+    most = max(parts.training.epochs, math.ceil(ENOUGH_STEPS / batches))
     epochs = config.epochs or max(min(affordable // batches, most), least)
     return ChosenSizes(replace(config, epochs=epochs), step, epochs * batches * stages * schedule.inner_steps, spent)
 

@@ -84,7 +84,7 @@ def conditions_of(config: SearchConfig) -> dict[str, str]:
         "epochs": f"{training.epochs}{stages}",
         "batch size": f"{training.batch_size}",
         "images": "all" if config.limit is None else f"{config.limit:,}",
-        "image size": "their own" if config.image_size is None else f"{config.image_size}",
+        "image size": f"{config.search_size or config.image_size or 'their own'}",
         "split": split,
         "held out": f"{config.held_out:g}",
         "weight steps for each batch of α": f"{schedule.inner_steps}",
