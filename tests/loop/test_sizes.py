@@ -152,7 +152,7 @@ def test_whatever_the_data_a_search_of_the_chosen_sizes_begins(
     part = data if config.limit is None else data.limited(config.limit, seed=0)
     setup = experiment_of(space, method, part, config)
     assert setup.steps > 0
-    assert said == []
+    assert [line for line in said if "unequal" not in line] == []
 
 
 def test_little_time_is_enough_for_few_epochs_of_few_images(speed: Machine) -> None:
