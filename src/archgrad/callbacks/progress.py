@@ -89,10 +89,14 @@ class _Progress(Callback):
         self._clock.stage = f" in stage {stage.number} of {stage.stages}"
 
     def on_search_start(self, search: SearchView) -> None:
-        """Say how far α may move."""
+        """Say how far α may move, unless only the result matters."""
         self._clock.start(search.index)
-        if search.budget_line:
+        if search.budget_line and self.shows_cell:
             self._print(search.budget_line)
+
+    def count_down(self, whole: object) -> None:
+        """Show with the time left of each part that of the ``whole``, which ``str`` tells."""
+        self._clock.whole = whole
 
     def on_decision(self, search: SearchView, decision: DecisionProgress) -> None:
         """Print the decision."""
@@ -224,6 +228,12 @@ class _Clock:
     """Estimate the time left from the steps of this process after the first, or since the search went back."""
 
     stage = ""
+    whole: object = ""
+
+    @property
+    def place(self) -> str:
+        """The stage, and how much time is left in all."""
+        return f"{self.stage} of this part, {self.whole}" if self.whole else self.stage
 
     def start(self, index: int) -> None:
         self._first, self._last, self._began, self._told = index, index, time.monotonic(), False
@@ -242,7 +252,7 @@ class _Clock:
 
     def left(self, done: int, total: int) -> str:
         seconds = self.seconds_left(done, total)
-        return "estimating the time left" if seconds is None else f"{_time(seconds)} left{self.stage}"
+        return "estimating the time left" if seconds is None else f"{_time(seconds)} left{self.place}"
 
     def first_estimate(self, search: SearchView) -> str | None:
         """Say once, after a few steps, how long the search will take."""
@@ -251,7 +261,7 @@ class _Clock:
         if seconds is None or search.index - self._first < min(_ENOUGH, total):
             return None
         self._told = True
-        return f"about {_time(seconds)} left{self.stage}: {search.epochs} epochs of {search.steps} steps"
+        return f"about {_time(seconds)} left{self.place}: {search.epochs} epochs of {search.steps} steps"
 
 
 def _time(seconds: float) -> str:

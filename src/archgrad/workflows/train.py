@@ -139,8 +139,8 @@ def _train_seed(
     callbacks: Sequence[Callback],
 ) -> SearchResult:
     """Train with one seed in its folder, from its beginning or from its checkpoint."""
-    begun = resume and (home is None or exists(home / "config.toml"))
-    described = home is not None and not begun and len(training.seeds) == 1
+    begun = resume and (home is None or exists(home / "metrics.jsonl"))
+    described = home is not None and len(training.seeds) == 1
     return run_search(
         replace(training.config, seed=seed), images=data, out=home, resume=begun, interruptible=interruptible,
         files={PLAN: training.to_text()} if described else None, callbacks=callbacks, standard_callbacks=False,
