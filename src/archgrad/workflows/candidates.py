@@ -110,10 +110,11 @@ def network_candidates(
     data: Data,
     work: float,
     limits: Limits,
+    count: int,
     channels: int | None = None,
     cells: int | None = None,
 ) -> list[Candidate]:
-    """Return networks to choose from, the most promising first: searched cells, the best known cell and ResNets.
+    """Return up to ``count`` networks, the most promising first: searched cells, the best known cell and ResNets.
 
     Each has about ``work`` multiply-adds for one image, some fewer or more, and all keep the limits. Given ``channels``
     and ``cells`` are those of all networks.
@@ -129,11 +130,11 @@ def network_candidates(
     ]  # fmt: skip
     if channels or cells:
         wanted = [(kind, cells or 1, 1.0, None) for kind in (searched, resnet, best)]
-    sized = (
-        _sized(*kind, depth, share * work, data, size or data.image_size, limits, channels)
-        for kind, depth, share, size in wanted
-    )
-    chosen = {str(one): one for one in sized if one is not None}
+    chosen: dict[str, Candidate] = {}
+    for kind, depth, share, size in wanted:
+        if len(chosen) < count:
+            one = _sized(*kind, depth, share * work, data, size or data.image_size, limits, channels)
+            chosen |= {} if one is None else {str(one): one}
     if not chosen:
         least = limits.exceeded(replace(reference(data), channels=1, cells=1).sized, RESNET, shape_of(data))
         raise UserError(f"no width keeps the limits: a ResNet-8 with 1 channel takes {least}; give higher limits.")

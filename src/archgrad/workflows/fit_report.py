@@ -276,7 +276,7 @@ def _classes(result: FitResult, counts: Tensor) -> str:
     if result.train_targets is not None:
         trained = result.train_targets.bincount(minlength=len(names)).tolist()
     rows = sorted(
-        (100 * hit / max(seen, 1), name[:40], str(known), str(seen))
+        (100 * hit / max(seen, 1), name[:30], str(known), str(seen))
         for name, known, seen, hit in zip(names, trained, tested, right, strict=True)
     )
     shown = [(name, known, seen, f"{value:.1f} %" if seen != "0" else "-") for value, name, known, seen in rows]

@@ -50,8 +50,8 @@ _FEWEST_STEPS = 500
 """A search of fewer steps is left out: what it chooses is chance."""
 _MEASURING = 0.01
 """The share of the time that one measurement may take after its first steps."""
-_UNEQUAL, _BALANCED = 3.0, "balanced_accuracy"
-"""If the largest class has so many times the images of the smallest, this metric ranks candidates."""
+_BALANCED = "balanced_accuracy"
+"""This metric ranks candidates, if the task has it, as it does where classes are unequal."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,8 @@ class FitSteps:
 
     def check(self) -> None:
         """Reject wrong settings and limits that no network keeps, before anything is written."""
-        network_candidates([], self.images.every, 1.0, self.limits, self.plan.channels, self.plan.cells)
+        if self.limits:
+            network_candidates([], self.images.every, 1.0, self.limits, 1, self.plan.channels, self.plan.cells)
         resolve(self._first)
         resolve(self._search_config(epochs=1, channels=8, cells=1))
 
@@ -180,10 +181,10 @@ class FitSteps:
             first = reference(every)
             speed = self._rate(first) * cost_of(first.sized, first.parsed, shape_of(every)).multiply_adds
             work = balanced_size(speed * self.clock.final, len(every))
-        networks = network_candidates(found, every, work, self.limits, plan.channels, plan.cells)
         timed = Schedule(2, 0) if plan.networks and plan.variants is not None else schedule_rounds(self.clock)
-        count = timed.variants if plan.variants is None else plan.variants
-        return {"networks": [one.to_dict() for one in networks[: plan.networks or timed.networks]], "variants": count}
+        count, variants = plan.networks or timed.networks, timed.variants if plan.variants is None else plan.variants
+        networks = network_candidates(found, every, work, self.limits, count, plan.channels, plan.cells)
+        return {"networks": [one.to_dict() for one in networks], "variants": variants}
 
     def select(self, networks: list[Candidate], count: int) -> tuple[list[Round], Candidate]:
         """Halve the networks until one is left, and choose among its variants; return the rounds and the winner."""
@@ -235,18 +236,10 @@ class FitSteps:
             return result
 
         entered: dict[str, Any] = {name: trainings.get(name) for name in left}
-        done, results = hold_round(entered, train, kept, "test", self._metric)
+        done, results = hold_round(entered, train, kept, "test", _BALANCED)
         best = done.candidates[0]
         self.tell(f"round {number + 1} of {total}: {best.value:.2f} % of the held-out images by {best.name}")
         return done, results
-
-    @property
-    def _metric(self) -> str | None:
-        """The metric that ranks; None: the main one."""
-        counts = self.images.every.targets.bincount(minlength=self.images.every.num_classes)
-        unequal = float(counts.max()) >= _UNEQUAL * max(float(counts.min()), 1.0)
-        known = self._task.all_metrics
-        return _BALANCED if unequal and _BALANCED in known else None
 
     def _lengths(self, number: int, new: Sequence[Candidate], schedule: Schedule) -> list[list[int]]:
         """Return epochs and images of each training of a round: those that take the same time."""

@@ -75,14 +75,16 @@ def hold_round(
     train: Callable[[str, Training], TrainResult],
     kept: int,
     part: str = "heldout",
-    metric: str | None = None,
+    preferred: str = "",
 ) -> tuple[Round, dict[str, TrainResult]]:
     """Train every candidate by its own training, and rank them.
 
     ``part`` says which images of a result rank: those that its training held out, or those that were given to it as
-    its "test". ``metric`` is one of the task's, by default the main one. Return the results too, best first.
+    its "test". The ``preferred`` metric ranks where the task has it, else its main one. Return the results too.
     """
     results = {name: train(name, training) for name, training in trainings.items()}
+    known = [getattr(run, part) or {} for one in results.values() for run in one.runs]
+    metric = preferred if all(preferred in one for one in known) else None
     order = sorted(results, key=lambda name: _rank(results[name], part, metric))
     ranked = tuple(_ranked(name, results[name], part, metric) for name in order)
     return Round(ranked, kept), {name: results[name] for name in order}

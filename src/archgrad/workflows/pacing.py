@@ -17,7 +17,7 @@ LEAST_FINAL = 0.45
 """The last training has at least this share."""
 MARGIN = 0.97
 """What is left for the parts themselves; the rest tests the model and writes its report."""
-_FIRST_ROUND = 1 / 40
+_FIRST_ROUND = 1 / 36
 """A training of the first round takes at least this share of the last training: shorter ones rank by chance."""
 _COUNTS = ((8, 4), (6, 3), (4, 2), (3, 2), (2, 1))
 """Numbers of networks in the first round, and of other settings in the last, from many to few."""
