@@ -136,9 +136,11 @@ def test_all_candidates_keep_the_limits(machine: Machine, limit: dict[str, Any])
 
 
 def test_few_candidates_rather_than_short_trainings() -> None:
-    assert schedule_rounds(Clock(300.0)) == Schedule(6, 3)
-    assert schedule_rounds(Clock(300.0, 75.0)) == Schedule(4, 2)
-    assert schedule_rounds(Clock(300.0, 140.0)) == Schedule(2, 1)
+    assert schedule_rounds(Clock(300.0), 1e3) == Schedule(6, 3)
+    assert schedule_rounds(Clock(300.0, 75.0), 1e3) == Schedule(4, 2)
+    assert schedule_rounds(Clock(300.0, 140.0), 1e3) == Schedule(2, 1)
+    assert schedule_rounds(Clock(300.0, 75.0), 60.0) == Schedule(2, 1)
+    assert schedule_rounds(Clock(300.0, 75.0), 30.0) == Schedule(1, 0)  # chance would rank
     assert Schedule(4, 2).weights() == [4, 4, 4]
     assert Schedule(4, 2).seconds(0, 120.0) == 10
     assert Schedule(4, 2).seconds(2, 40.0) == 20

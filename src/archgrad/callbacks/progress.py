@@ -48,18 +48,23 @@ class Display:
     ``callbacks`` show the search, and :meth:`tell` prints a line about its preparation.
     """
 
-    def __init__(self, wanted: bool | None = None) -> None:
+    def __init__(self, wanted: bool | None = None, shows_cell: bool = True) -> None:
         shown = (sys.stderr.isatty() or "ipykernel" in sys.modules) if wanted is None else wanted
         self._shown: LiveProgress | PlainProgress | None = None
         if shown and not is_silent():
             from rich.console import Console
 
-            self._shown = progress_for(Console(stderr=True, soft_wrap=True, highlight=False, emoji=False))
+            self._shown = progress_for(Console(stderr=True, soft_wrap=True, highlight=False, emoji=False), shows_cell)
 
     @property
     def callbacks(self) -> tuple[Callback, ...]:
         """The callback that shows the search; none if nothing is shown."""
         return () if self._shown is None else (self._shown,)
+
+    def count_down(self, whole: object) -> None:
+        """Show the time left of the ``whole``, which ``str`` tells, beside that of its parts."""
+        if self._shown is not None:
+            self._shown.count_down(whole)
 
     def tell(self, text: str) -> None:
         """Print a line, or log it if nothing is shown."""

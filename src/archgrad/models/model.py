@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from archgrad.spaces import Genotype, SearchSpace
 __all__ = ["Model"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model(Classifier):
     """The network of a genotype, how its images are prepared, and the names of its classes.
 
@@ -38,6 +39,19 @@ class Model(Classifier):
         with torch.inference_mode():
             outputs: Tensor = self.network(inputs.to(device)).cpu()
         return outputs
+
+    def __repr__(self) -> str:
+        return f"<Model {self._summary}>"
+
+    def _repr_html_(self) -> str:
+        """Return a line for notebooks."""
+        return f"<p><b>Model</b>: {escape(self._summary)}</p>"
+
+    @property
+    def _summary(self) -> str:
+        size, images = sum(one.numel() for one in self.network.parameters()), self.preprocessing
+        shape = f"{images.channels}×{images.image_size}×{images.image_size} inputs, {len(self.classes)} outputs"
+        return f"{self.space.name}, {self.space.channels} channels, {size / 1e6:.3f} M parameters, {shape}"
 
     def save(self, folder: Path | str) -> Path:
         """Write ``model.json`` and ``weights.safetensors`` into a folder, and return its path."""

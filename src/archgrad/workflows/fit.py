@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from archgrad.callbacks import Callback
+from archgrad.callbacks.progress import Display
 from archgrad.config import SearchConfig, config_to_toml, named_config
 from archgrad.config.resolve import resolve
 from archgrad.data import SOURCES, as_data
@@ -55,7 +57,8 @@ def fit(
     out: Path | str | None = None,
     interruptible: bool = False,
     callbacks: Sequence[Callback] = (),
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Callable[[str], None] | None = None,
+    progress: bool | None = None,
     **options: Any,
 ) -> FitResult:
     """Find a network for these images: search a cell, select among it and known networks, train the best, test it.
@@ -68,7 +71,8 @@ def fit(
     ``plan`` fixes what is otherwise chosen by time. ``settings`` are knobs such as ``{"weights.lr": 0.1,
     "augmentation.flip": False}`` of the trainings, or of the search (``"arch_optimizer.lr"``). ``options`` are
     ``data_dir``, ``image_size``, ``resize``, ``limit``, ``device``, ``precision``, ``threads`` and ``workers`` of
-    :func:`archgrad.search`. ``tell`` is told what happens, in sentences.
+    :func:`archgrad.search`. ``tell`` is told what happens, in sentences. In a terminal or a notebook the fit shows its
+    progress; ``progress`` switches that on or off.
 
     ``out`` is the folder for everything: the search, the trainings, ``model/`` and ``report.html``.
     :func:`archgrad.resume` continues there. ``target`` is a folder, or a file that ends with .onnx or .pt2, where
@@ -80,7 +84,11 @@ def fit(
     }  # fmt: skip
     check_value("plan", plan, FitPlan | None)
     folder = FitFolder(None if out is None else as_path("out", out))
-    return run_fit(request, folder, plan, interruptible=interruptible, callbacks=callbacks, tell=tell)
+    with closing(Display(progress, shows_cell=False)) as display:
+        return run_fit(
+            request, folder, plan, interruptible=interruptible, callbacks=(*callbacks, *display.callbacks),
+            tell=tell or display.tell, on_clock=display.count_down,
+        )  # fmt: skip
 
 
 def run_fit(

@@ -44,7 +44,7 @@ from archgrad.workflows.training import NO_TEST, PLAN, Training, epoch_seconds, 
 __all__ = ["FitSteps"]
 
 METHOD = "gaea-simultaneous"
-_TRAINED, _BOTH = ("weights", "supernet"), ("task", "augmentation")
+_TRAINED, _BOTH = ("weights",), ("task", "augmentation")
 """Parts whose settings are for trainings only, and for trainings and the search."""
 _FEWEST_STEPS = 500
 """A search of fewer steps is left out: what it chooses is chance."""
@@ -82,7 +82,9 @@ class FitSteps:
     def run(self, seeds: int | None) -> FitResult:
         """Search, select, train the best, test it, and compare over so many seeds if wanted."""
         if "threads" not in self.options:
-            set_threads(self._decide("threads", lambda: choose_threads(resolve(self._first), self.images.train)))
+            threads = self._decide("threads", lambda: choose_threads(resolve(self._first), self.images.train))
+            set_threads(threads)
+            return replace(self, options={**self.options, "threads": threads}).run(seeds)
         self._announce()
         found = self.search()
         networks, count = self.candidates(found)
@@ -176,12 +178,14 @@ class FitSteps:
         return networks, count
 
     def _choose(self, found: Sequence[Genotype]) -> dict[str, Any]:
-        plan, every, work = self.plan, self.images.every, 1.0
+        """Choose the networks and the rounds by the speed of this machine and the time that is left."""
+        plan, every, work, rate = self.plan, self.images.every, 1.0, math.inf
         if plan.channels is None:
             first = reference(every)
             speed = self._rate(first) * cost_of(first.sized, first.parsed, shape_of(every)).multiply_adds
             work = balanced_size(speed * self.clock.final, len(every))
-        timed = Schedule(2, 0) if plan.networks and plan.variants is not None else schedule_rounds(self.clock)
+            rate = speed / work
+        timed = schedule_rounds(self.clock, rate)
         count, variants = plan.networks or timed.networks, timed.variants if plan.variants is None else plan.variants
         networks = network_candidates(found, every, work, self.limits, count, plan.channels, plan.cells)
         return {"networks": [one.to_dict() for one in networks], "variants": variants}

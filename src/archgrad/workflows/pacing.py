@@ -13,12 +13,14 @@ __all__ = ["FINAL", "SEARCH", "Clock", "Length", "Schedule", "balanced_size", "l
 
 SEARCH, FINAL = 0.25, 0.5
 """The shares of the time for the search and for the last training; the selection has what is left."""
-LEAST_FINAL = 0.45
-"""The last training has at least this share."""
+SELECTION, LEAST_FINAL = 0.15, 0.45
+"""If the search has taken too long, the selection keeps the first share, as long as the last training has the second."""
 MARGIN = 0.97
 """What is left for the parts themselves; the rest tests the model and writes its report."""
 _FIRST_ROUND = 1 / 36
 """A training of the first round takes at least this share of the last training: shorter ones rank by chance."""
+_FEWEST_SEEN = 1000
+"""A training that sees fewer images, with repetition, ranks by chance too."""
 _COUNTS = ((8, 4), (6, 3), (4, 2), (3, 2), (2, 1))
 """Numbers of networks in the first round, and of other settings in the last, from many to few."""
 _FEWEST_EPOCHS = 5
@@ -52,7 +54,7 @@ class Clock:
     @property
     def final(self) -> float:
         """The seconds for the last training, as far as it is known now."""
-        return max(min(FINAL * self.seconds, self.left), LEAST_FINAL * self.seconds)
+        return max(min(FINAL * self.seconds, self.left - SELECTION * self.seconds), LEAST_FINAL * self.seconds)
 
     @property
     def selection(self) -> float:
@@ -132,10 +134,14 @@ class Schedule:
         return left * own / sum(self.weights()[number:])
 
 
-def schedule_rounds(clock: Clock) -> Schedule:
-    """Return the rounds with the most candidates whose trainings are long enough to rank them."""
+def schedule_rounds(clock: Clock, rate: float) -> Schedule:
+    """Return the rounds with the most candidates whose trainings are long enough to rank them.
+
+    ``rate`` is how many images a candidate trains in a second. If even two would rank by chance, there are no rounds.
+    """
     for networks, variants in _COUNTS:
         found = Schedule(networks, variants)
-        if found.seconds(0, clock.selection) >= _FIRST_ROUND * clock.final:
-            break
-    return found
+        seconds = found.seconds(0, clock.selection)
+        if seconds >= _FIRST_ROUND * clock.final and seconds * rate >= _FEWEST_SEEN:
+            return found
+    return Schedule(1, 0)
