@@ -176,7 +176,7 @@ def test_nothing_is_overwritten(done: FitResult, tmp_path: Path, monkeypatch: py
     [
         {"plan": {"image_size": -1}}, {"plan": {"size": 3}}, {"plan": 7}, {"images": 7},
         {"decisions": []}, {"spent": "soon"}, {"spent": float("nan")}, {"decisions": {"candidates": []}},
-        {"decisions": {"candidates": {"networks": [{"space": "x"}], "variants": 0}}},
+        {"decisions": {"candidates": {"networks": [{"space": "x"}], "variants": 0, "final": 1.0}}},
     ],
     ids=str,
 )  # fmt: skip

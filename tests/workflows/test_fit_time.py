@@ -24,7 +24,7 @@ def test_the_budget_is_kept(machine: Machine, minutes: int, seeming: float) -> N
     machine.fit(DATA, 60.0 * minutes)
     final, others = machine.spans[-1][1], sum(seconds for _, seconds in machine.spans[:-1])
     assert 0.85 <= machine.now / (60 * minutes) <= 1.05
-    assert final >= 0.4 * 60 * minutes
+    assert final >= 0.38 * 60 * minutes
     assert others >= 0.05 * 60 * minutes
 
 
@@ -38,9 +38,8 @@ def test_the_trainings_of_a_round_take_the_same_time(machine: Machine) -> None:
     result = machine.fit(DATA, 1200.0)
     assert [len(one.candidates) for one in result.selection.rounds] == [4, 2, 3]
     for done in result.selection.rounds:
-        epochs = [one.epochs for one in done.candidates]
         spans = [one.seconds for one in done.candidates]
-        assert max(spans) <= (1 + 1.5 / min(epochs)) * min(spans)
+        assert max(spans) <= 1.1 * min(spans)
     epochs = [one.epochs for one in result.selection.rounds[0].candidates]
     assert len(set(epochs)) > 1  # because their networks differ
 

@@ -87,8 +87,8 @@ class FitSteps:
             return replace(self, options={**self.options, "threads": threads}).run(seeds)
         self._announce()
         found = self.search()
-        networks, count = self.candidates(found)
-        rounds, winner = self.select(networks, count)
+        networks, schedule = self.candidates(found)
+        rounds, winner = self.select(networks, schedule)
         final, length = self.train(winner)
         result = self.test(winner, SelectionResult(tuple(rounds), final, final.metric), networks, bool(found))
         self.folder.save(spent=self.clock.spent)
@@ -166,16 +166,17 @@ class FitSteps:
 
     # --- selection
 
-    def candidates(self, found: Sequence[Genotype]) -> tuple[list[Candidate], int]:
-        """Return the networks of the first round, and how many variants the best of them will have."""
+    def candidates(self, found: Sequence[Genotype]) -> tuple[list[Candidate], Schedule]:
+        """Return the networks of the first round, and the rounds."""
         content = self._decide("candidates", lambda: self._choose(found))
         try:
-            networks, count = [Candidate.of(one) for one in content["networks"]], int(content["variants"])
+            networks = [Candidate.of(one) for one in content["networks"]]
+            schedule = Schedule(len(networks), int(content["variants"]), float(content["final"]))
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"{self.folder.path} has wrong candidates ({error}); start a new fit.") from error
         for one in networks:
             self.tell(f"candidate: {one}")
-        return networks, count
+        return networks, schedule
 
     def _choose(self, found: Sequence[Genotype]) -> dict[str, Any]:
         """Choose the networks and the rounds by the speed of this machine and the time that is left."""
@@ -188,11 +189,11 @@ class FitSteps:
         timed = schedule_rounds(self.clock, rate)
         count, variants = plan.networks or timed.networks, timed.variants if plan.variants is None else plan.variants
         networks = network_candidates(found, every, work, self.limits, count, plan.channels, plan.cells)
-        return {"networks": [one.to_dict() for one in networks], "variants": variants}
+        return {"networks": [one.to_dict() for one in networks], "variants": variants, "final": self.clock.final}
 
-    def select(self, networks: list[Candidate], count: int) -> tuple[list[Round], Candidate]:
+    def select(self, networks: list[Candidate], schedule: Schedule) -> tuple[list[Round], Candidate]:
         """Halve the networks until one is left, and choose among its variants; return the rounds and the winner."""
-        schedule, rounds = Schedule(len(networks), count), list[Round]()
+        rounds = list[Round]()
         left, results = {str(one): one for one in networks}, dict[str, TrainResult]()
         while len(left) > 1:
             done, results = self._round(len(rounds), left, schedule, math.ceil(len(left) / 2), {})
@@ -200,7 +201,7 @@ class FitSteps:
             left = {name: left[name] for name in done.names}
         (winner,) = left.values()
         data = self._images(winner).every
-        variants = variants_of(winner, data, self.settings, count)
+        variants = variants_of(winner, data, self.settings, schedule.variants)
         if variants:
             left = {str(one): one for one in (winner, *variants)}
             done, _ = self._round(len(rounds), left, schedule, 1, {str(winner): results[str(winner)]} if rounds else {})
@@ -219,7 +220,7 @@ class FitSteps:
         """Train each candidate for the same time, and rank them; results that are ``known`` stay."""
         total = len(schedule.weights())
         new = [one for name, one in left.items() if name not in known]
-        lengths = self._decide(f"round-{number + 1}", lambda: self._lengths(number, new, schedule))
+        lengths = self._decide(f"round-{number + 1}", lambda: self._lengths(number, new, schedule, known))
         planned = {str(one): Length(*length) for one, length in zip(new, lengths, strict=True)}
         trainings = {
             name: self._training(one, self._images(one).train, planned[name], test=self._images(one).ranking)
@@ -245,14 +246,17 @@ class FitSteps:
         self.tell(f"round {number + 1} of {total}: {best.value:.2f} % of the held-out images by {best.name}")
         return done, results
 
-    def _lengths(self, number: int, new: Sequence[Candidate], schedule: Schedule) -> list[list[int]]:
-        """Return epochs and images of each training of a round: those that take the same time."""
+    def _lengths(
+        self, number: int, new: Sequence[Candidate], schedule: Schedule, known: Mapping[str, TrainResult]
+    ) -> list[list[int]]:
+        """Return epochs and images of the trainings of a round, which take the same time, as ``known`` ones did."""
         whole, classes = len(self.images.train), self.images.every.num_classes
         if self.plan.train_epochs:
             halvings = max(len(schedule.weights()) - number, 1)
             return [[max(self.plan.train_epochs >> halvings, 1), whole] for _ in new]
         rates = [self._rate(one) for one in new]
-        seconds = schedule.seconds(number, self.clock.selection)  # after the measurements
+        seconds = schedule.seconds(number, self.clock.until(schedule.final))  # after the measurements
+        seconds = max((one.runs[0].seconds for one in known.values()), default=seconds)
         found = [length_within(seconds, rate, whole, classes) for rate in rates]
         return [[one.epochs, one.images] for one in found]
 

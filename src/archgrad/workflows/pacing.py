@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from typing import Annotated
 
-from archgrad.parts.fields import Count, check_fields
+from archgrad.parts.fields import Count, NonNegative, Range, check_fields
 from archgrad.workflows.halving import round_sizes
 
 __all__ = ["FINAL", "SEARCH", "Clock", "Length", "Schedule", "balanced_size", "length_within", "schedule_rounds"]
@@ -14,7 +15,7 @@ __all__ = ["FINAL", "SEARCH", "Clock", "Length", "Schedule", "balanced_size", "l
 SEARCH, FINAL = 0.25, 0.5
 """The shares of the time for the search and for the last training; the selection has what is left."""
 SELECTION, LEAST_FINAL = 0.15, 0.45
-"""If the search has taken too long, the selection keeps the first share, as long as the last training has the second."""
+"""If the search has taken too long, the selection keeps the first share, and the last training the second."""
 MARGIN = 0.97
 """What is left for the parts themselves; the rest tests the model and writes its report."""
 _FIRST_ROUND = 1 / 36
@@ -25,7 +26,8 @@ _COUNTS = ((8, 4), (6, 3), (4, 2), (3, 2), (2, 1))
 """Numbers of networks in the first round, and of other settings in the last, from many to few."""
 _FEWEST_EPOCHS = 5
 """Rather than fewer epochs, a training takes fewer images: its learning rate falls from epoch to epoch."""
-_MOST_EPOCHS = 1000
+_MANY_EPOCHS, _MOST_EPOCHS = 10, 1000
+"""With the first number of epochs all images train, and the time is kept to an epoch."""
 _FEWEST_IMAGES = 128
 _IMAGES_PER_WORK = 0.0135
 """Images to see for each multiply-add of a network; networks and their trainings should grow together.
@@ -53,13 +55,12 @@ class Clock:
 
     @property
     def final(self) -> float:
-        """The seconds for the last training, as far as it is known now."""
+        """The seconds to keep for the last training, before the selection."""
         return max(min(FINAL * self.seconds, self.left - SELECTION * self.seconds), LEAST_FINAL * self.seconds)
 
-    @property
-    def selection(self) -> float:
-        """The seconds that are left for the selection."""
-        return max(self.left - self.final, 0.02 * self.seconds)
+    def until(self, final: float) -> float:
+        """Return the seconds that are left for the selection, if so many are kept for the last training."""
+        return max(self.left - final, 0.02 * self.seconds)
 
     def __str__(self) -> str:
         left = max(self.seconds - self.spent, 0)
@@ -85,14 +86,15 @@ class Length:
 def length_within(seconds: float, rate: float, images: int, classes: int) -> Length:
     """Return the training that takes about so many seconds, at a ``rate`` of images per second.
 
-    >>> length_within(60.0, 100.0, 1000, 10), length_within(60.0, 100.0, 50_000, 10)
-    (Length(epochs=6, images=1000), Length(epochs=5, images=1200))
+    >>> length_within(67.0, 100.0, 1000, 10), length_within(60.0, 100.0, 50_000, 10)
+    (Length(epochs=7, images=957), Length(epochs=5, images=1200))
     """
     seen = seconds * rate
-    if seen >= _FEWEST_EPOCHS * images:
+    if seen >= _MANY_EPOCHS * images:
         return Length(min(int(seen / images), _MOST_EPOCHS), images)
-    used = min(max(int(seen / _FEWEST_EPOCHS), _FEWEST_IMAGES, 4 * classes), images)
-    return Length(max(int(seen / used), 1), used)
+    epochs = max(math.ceil(seen / images), _FEWEST_EPOCHS)
+    used = min(max(int(seen / epochs), _FEWEST_IMAGES, 4 * classes), images)
+    return Length(max(round(seen / used), 1), used)
 
 
 def balanced_size(work: float, images: int) -> float:
@@ -112,10 +114,15 @@ class Schedule:
     """The rounds of a selection: ``networks`` are halved to one, then it competes with so many ``variants`` of itself.
 
     In each round of networks, trainings take twice as long as in the round before; variants as long as the last ones.
+    ``final`` seconds are kept for the last training.
     """
 
     networks: Count
-    variants: int
+    variants: Annotated[int, Range(0, 100)]
+    final: NonNegative = 0.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, "{} of a selection")
 
     def weights(self) -> list[float]:
         """Return the time of each round, in units of one training of the first round."""
@@ -141,7 +148,7 @@ def schedule_rounds(clock: Clock, rate: float) -> Schedule:
     """
     for networks, variants in _COUNTS:
         found = Schedule(networks, variants)
-        seconds = found.seconds(0, clock.selection)
+        seconds = found.seconds(0, clock.until(clock.final))
         if seconds >= _FIRST_ROUND * clock.final and seconds * rate >= _FEWEST_SEEN:
             return found
     return Schedule(1, 0)
