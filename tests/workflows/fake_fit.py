@@ -72,7 +72,7 @@ class Machine:
         self.now += min(5 * self.seconds_of(config, 64), max(at_most, 2 * self.seconds_of(config, 64)))
         return self.seconds_of(config, len(data)) * self.seeming
 
-    def fit_sizes(self, config: Any, data: Any, tell: Any) -> Any:
+    def fit_sizes(self, config: Any, data: Any) -> Any:
         self.now += 6 * config.time_limit
         chosen = replace(config, epochs=2, channels=8, cells=1, batch_size=64)
         return SimpleNamespace(config=chosen, steps=int(60 * config.time_limit / 0.05))

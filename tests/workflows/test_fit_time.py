@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from archgrad.errors import DivergedError
 from archgrad.workflows import Training
 from archgrad.workflows.candidates import Candidate
 from archgrad.workflows.pacing import Clock, Schedule, length_within, schedule_rounds
@@ -83,6 +85,22 @@ def test_flips_are_chosen_by_held_out_images(machine: Machine) -> None:
     kept = machine.fit(DATA, 600.0, settings={"augmentation.flip": False})
     assert "augmentation.flip" not in kept.candidate.settings
     assert all(one.config.settings["augmentation.flip"] is False for one in machine.trainings[-6:])
+
+
+def test_a_candidate_that_diverges_drops_out(machine: Machine) -> None:
+    def value(training: Training) -> float:
+        if kind_of(training) == "resnet" or training.config.settings.get("weights.lr") == 0.1:
+            raise DivergedError("the loss is not finite")
+        return 50.0
+
+    machine.value = value
+    result = machine.fit(DATA, 600.0)
+    assert (result.candidate.space, len(result.selection.rounds[0].candidates)) == ("nasbench201", 2)
+    machine.value = lambda training: value(
+        replace(training, config=replace(training.config, settings={"weights.lr": 0.1}))
+    )
+    with pytest.raises(DivergedError):
+        machine.fit(DATA, 600.0)
 
 
 def test_a_budget_that_is_too_short_for_a_search(machine: Machine) -> None:

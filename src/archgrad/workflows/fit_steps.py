@@ -152,9 +152,10 @@ class FitSteps:
 
     def _search_sizes(self) -> dict[str, int | None]:
         """Choose the sizes of a search by time; nothing if too few steps are possible."""
+        self.tell("measuring a few steps of a search")
         minutes = (SEARCH * self.clock.seconds - self.clock.spent) / 60
         try:
-            chosen = fit_sizes(self._search_config(time_limit=max(minutes, 0.01)), self.images.train, self.tell)
+            chosen = fit_sizes(self._search_config(time_limit=max(minutes, 0.01)), self.images.train)
             config, enough = chosen.config, chosen.steps >= _FEWEST_STEPS
         except UserError:
             enough = False
@@ -223,14 +224,11 @@ class FitSteps:
         lengths = self._decide(f"round-{number + 1}", lambda: self._lengths(number, new, schedule, known))
         planned = {str(one): Length(*length) for one, length in zip(new, lengths, strict=True)}
         trainings = {
-            name: self._training(one, self._images(one).train, planned[name], test=self._images(one).ranking)
-            for name, one in left.items()
-            if name in planned
-        }  # fmt: skip
+            name: self._training(left[name], self._images(left[name]).train, one, test=self._images(left[name]).ranking)
+            for name, one in planned.items()
+        }
 
-        def train(name: str, training: Training | None) -> TrainResult:
-            if training is None:
-                return known[name]
+        def train(name: str, training: Training) -> TrainResult:
             length, place = planned[name], f"round-{number + 1}/{list(left).index(name) + 1}"
             self.tell(
                 f"round {number + 1} of {total}: {name}, {counted(length.epochs, 'epoch')} of {length.images:,} "
@@ -240,8 +238,7 @@ class FitSteps:
             self.folder.spend("selection", result.runs[0].seconds)
             return result
 
-        entered: dict[str, Any] = {name: trainings.get(name) for name in left}
-        done, results = hold_round(entered, train, kept, "test", _BALANCED)
+        done, results = hold_round(trainings, train, kept, "test", _BALANCED, known)
         best = done.candidates[0]
         self.tell(f"round {number + 1} of {total}: {best.value:.2f} % of the held-out images by {best.name}")
         return done, results

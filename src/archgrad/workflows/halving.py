@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
+from archgrad.errors import DivergedError, UserError
 from archgrad.spaces import Genotype
 from archgrad.workflows.train_result import TrainResult, mean_and_deviation
 from archgrad.workflows.training import Training
 
 __all__ = ["Ranked", "Round", "counted", "hold_round", "round_sizes"]
+
+_log = logging.getLogger("archgrad")
 
 
 @dataclass(frozen=True)
@@ -76,18 +81,28 @@ def hold_round(
     kept: int,
     part: str = "heldout",
     preferred: str = "",
+    known: Mapping[str, TrainResult] = MappingProxyType({}),
 ) -> tuple[Round, dict[str, TrainResult]]:
-    """Train every candidate by its own training, and rank them.
+    """Train every candidate by its own training, and rank them; one that diverges drops out.
 
     ``part`` says which images of a result rank: those that its training held out, or those that were given to it as
-    its "test". The ``preferred`` metric ranks where the task has it, else its main one. Return the results too.
+    its "test". The ``preferred`` metric ranks where the task has it, else its main one. ``known`` results take part
+    without a training. Return the results too.
     """
-    results = {name: train(name, training) for name, training in trainings.items()}
-    known = [getattr(run, part) or {} for one in results.values() for run in one.runs]
-    metric = preferred if all(preferred in one for one in known) else None
+    results, failed = dict(known), None
+    for name, training in trainings.items():
+        try:
+            results[name] = train(name, training)
+        except DivergedError as error:
+            _log.warning("%s drops out: %s", name, error)
+            failed = error
+    if not results:
+        raise failed or UserError("there are no candidates to train; give at least one.")
+    measured = [getattr(run, part) or {} for one in results.values() for run in one.runs]
+    metric = preferred if all(preferred in one for one in measured) else None
     order = sorted(results, key=lambda name: _rank(results[name], part, metric))
     ranked = tuple(_ranked(name, results[name], part, metric) for name in order)
-    return Round(ranked, kept), {name: results[name] for name in order}
+    return Round(ranked, kept), results
 
 
 def _ranked(name: str, result: TrainResult, part: str, metric: str | None) -> Ranked:
