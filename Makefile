@@ -7,7 +7,7 @@ USER_STAMP := .venv/.installed-for-users
 OLDEST_TORCH ?= 2.6.0
 OLDEST_INDEX ?=
 
-.PHONY: install demo test test-oldest test-slurm slurm-programs test-browser browser lint types unit coverage bench clean
+.PHONY: install demo test test-oldest test-slurm slurm-programs test-browser browser test-wheel docs lint types unit coverage bench clean
 
 install: $(STAMP)
 
@@ -68,6 +68,15 @@ browser:
 	@if [ "$$(id -u)" = 0 ] && ! (command -v chromium || command -v chromium-browser || command -v google-chrome) > /dev/null; then \
 		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y chromium; fi
 
+## the wheel, installed and used in an empty environment outside of this folder
+test-wheel: $(STAMP)
+	OMP_NUM_THREADS=1 .ci/test-wheel $(BIN)/python
+
+## the site in site/, without network; a warning or a link that leads nowhere is an error. `python -m http.server -d site` serves it
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 OMP_NUM_THREADS=1 $(BIN)/mkdocs build --quiet --strict
+	$(BIN)/python docs/_site/check_site.py site
+
 ## the same with the lines that no test reaches, which takes half as long again
 coverage: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal --cov=archgrad --cov-report=term:skip-covered
@@ -78,4 +87,4 @@ bench: $(STAMP)
 		$(BIN)/python -m benchmarks.$$name --json benchmarks/$$name.json || exit 1; done
 
 clean:
-	rm -rf .venv .venv-oldest .pytest_cache .mypy_cache .ruff_cache .coverage build src/*.egg-info
+	rm -rf .venv .venv-oldest .pytest_cache .mypy_cache .ruff_cache .coverage build site src/*.egg-info

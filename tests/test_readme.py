@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
+import runpy
 import sys
 import types
 from pathlib import Path
@@ -31,9 +33,14 @@ def shown(monkeypatch, tmp_path) -> types.ModuleType:
     return module
 
 
+def blocks_of(page: Path) -> list[str]:
+    """The Python blocks of a page, in order."""
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
 def run_code(page: Path, module: types.ModuleType) -> None:
     """Run the Python blocks of a page in order, in one module."""
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+    for block in blocks_of(page):
         exec(compile(block, str(page), "exec"), module.__dict__)  # noqa: S102 - our own file
 
 
@@ -54,6 +61,15 @@ def test_the_readme_is_a_front_door():
 @pytest.mark.parametrize("page", DOCUMENTATION, ids=name)
 def test_the_code_in_the_documentation_runs(page, shown):
     run_code(page, shown)
+
+
+def test_the_notebook_of_the_tutorial_has_the_code_that_runs():
+    tutorial = README.parent / "docs" / "tutorial.md"
+    make = runpy.run_path(str(tutorial.parent / "_site" / "notebook.py"))["notebook"]
+    cells = json.loads(make(tutorial.read_text(encoding="utf-8")))["cells"]
+    code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+    assert code == [block.strip() for block in blocks_of(tutorial)]
+    assert "archgrad fit" in "".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
 
 
 def test_the_parts_of_the_documentation_search(shown, capsys):

@@ -57,5 +57,11 @@ __all__ = [
     "svhn",
 ]
 
-digits, cifar10, cifar100, svhn, imagenet16 = Digits(), Cifar10(), Cifar100(), Svhn(), ImageNet16()
-folder, npz, parquet = Folder(), Npz(), Parquet()
+digits = Digits()
+cifar10 = Cifar10()
+cifar100 = Cifar100()
+svhn = Svhn()
+imagenet16 = ImageNet16()
+folder = Folder()
+npz = Npz()
+parquet = Parquet()

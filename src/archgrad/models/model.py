@@ -54,7 +54,7 @@ class Model(Classifier):
         return f"{self.space.name}, {self.space.channels} channels, {size / 1e6:.3f} M parameters, {shape}"
 
     def save(self, folder: Path | str) -> Path:
-        """Write ``model.json`` and ``weights.safetensors`` into a folder, and return its path."""
+        """Write ``model.json``, ``weights.safetensors`` and a card, ``README.md``, into a folder; return its path."""
         from archgrad.models.model_file import save_model
 
         return save_model(self, folder)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from archgrad.errors import UserError, shortened, shown_names
+from archgrad.models.card import write_card
 from archgrad.models.model import Model
 from archgrad.models.preprocessing import Preprocessing
 from archgrad.parts.knobs import knobs_of
@@ -49,7 +50,7 @@ _MOST_OPERATIONS = 1000
 
 
 def save_model(model: Model, folder: Path | str) -> Path:
-    """Write both files; each is replaced as a whole, and the description names the digest of the weights."""
+    """Write both files and the card; each is replaced as a whole. The description names the digest of the weights."""
     from safetensors.torch import save
 
     path = as_path("folder", folder)
@@ -57,6 +58,7 @@ def save_model(model: Model, folder: Path | str) -> Path:
     content = describe_model(model) | {_DIGEST: hashlib.sha256(weights).hexdigest()}
     try:
         path.mkdir(parents=True, exist_ok=True)
+        write_card(model, path)
         write_bytes(path / _WEIGHTS, weights)
         write_text(path / _DESCRIPTION, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:

@@ -22,7 +22,7 @@ from archgrad.report import to_svg
 from archgrad.spaces import Cost, Genotype, SearchSpace
 from archgrad.tasks import TASKS, BaseTask, MetricInfo
 from archgrad.workflows.single_architecture import SingleArchitecture
-from archgrad.workflows.test_images import measure, outputs_on
+from archgrad.workflows.test_images import accuracy_interval, measure, outputs_on
 
 __all__ = ["TrainResult", "TrainedSeed", "mean_and_deviation", "result_of", "trained_seed"]
 
@@ -142,6 +142,8 @@ def trained_seed(
         "data": data.name, "task": _task_name(setup.task), "epochs": setup.weights.epochs, "seed": seed,
         "predicts": CLASSES if data.classes and data.targets.dim() == 1 else "numbers", "heldout": held, "test": test,
     }  # fmt: skip
+    if tests is not None and test is not None and about["predicts"] == CLASSES and "accuracy" in test:
+        about["interval"] = list(accuracy_interval(round(test["accuracy"] * len(tests) / 100), len(tests)))
     classes = data.classes or tuple(map(str, range(setup.outputs)))
     preprocessing = Preprocessing(data.channels, data.image_size, normalization, setup.config.resize)
     model = Model(plain.cpu(), network.base, network.fixed, preprocessing, classes, about)

@@ -1,0 +1,120 @@
+"""The model card: a README.md beside a model, which tells people what it is and how to use it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from archgrad.errors import UserError
+from archgrad.models.classifier import CLASSES
+from archgrad.models.model import Model
+from archgrad.system.files import exists, read_text, write_text
+
+__all__ = ["model_card", "write_card"]
+
+_MARK = "<!-- archgrad wrote this card; without this line it is yours, and stays as it is -->"
+_UNKNOWN = "unknown"
+
+
+def write_card(model: Model, folder: Path) -> None:
+    """Write the card of a model as README.md; one that somebody else wrote, or made their own, stays as it is."""
+    path = folder / "README.md"
+    try:
+        own = not exists(path) or read_text(path, "model card", 1 << 26).startswith(_MARK)
+    except UserError:
+        own = False
+    if own:
+        write_text(path, model_card(model))
+
+
+def model_card(model: Model) -> str:
+    """Return the card as Markdown; names that come from data are shown as code."""
+    about, images = model.about, model.preprocessing
+    parameters = sum(one.numel() for one in model.network.parameters())
+    color = {1: "gray", 3: "RGB"}.get(images.channels, f"{images.channels}-channel")
+    lines = [
+        _MARK,
+        "# Model card",
+        "",
+        f"A network from the search space {_code(model.space.name)} of archgrad, with {parameters:,} parameters and",
+        f"{len(model.classes)} outputs. Its cell:",
+        "",
+        f"    {_line(str(model.genotype))}",
+        "",
+        "## Data and accuracy",
+        "",
+        *(f"- {name}: {_code(about.get(key, _UNKNOWN))}" for key, name in _TRAINED.items()),
+        *_measured(about),
+        "",
+        "Accuracies are in per cent. It was trained on these images only: measure it on yours before you rely on it.",
+        "",
+        "## Preprocessing",
+        "",
+        f"Images are {color}, made square by {_code(images.resize)}, resized to {images.image_size} pixels a side,",
+        "scaled to 0 … 1, and normalized:",
+        "",
+        f"- mean {_numbers(images.normalization.mean)}",
+        f"- deviation {_numbers(images.normalization.std)}",
+        "",
+        "`archgrad predict` and `Model.predict` do this themselves; `model.preprocessing(images)` does it alone.",
+        "",
+        "## Use",
+        "",
+        "```console",
+        "$ archgrad predict FOLDER photo.jpg",
+        "$ archgrad export FOLDER -o model.onnx",
+        "```",
+        "",
+        "```python",
+        "import archgrad as ag",
+        "",
+        'model = ag.Model.load("FOLDER")  # the folder of this file',
+        f"{_call(about)}  # images: uint8 [N, channels, height, width], of any size",
+        "```",
+        "",
+        "The outputs, in their order:",
+        "",
+        f"    {json.dumps(list(model.classes), ensure_ascii=False)}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+_TRAINED = {"data": "trained on", "task": "task", "epochs": "epochs", "seed": "seed"}
+
+
+def _call(about: Any) -> str:
+    """Return how the model is called, which depends on whether it names one class of an image."""
+    named = about.get("predicts", CLASSES) == CLASSES
+    return "model.predict(images)" if named else "model.logits(model.preprocessing(images))"
+
+
+def _measured(about: Any) -> Iterator[str]:
+    """Yield what is known of its accuracy; ``about`` may hold anything."""
+    sets = {"test": "test images", "heldout": "held-out images"}
+    known = {name: about[name] for name in sets if isinstance(about.get(name), dict) and about[name]}
+    for name, values in known.items():
+        yield f"- on {sets[name]}: {', '.join(f'{_code(key)} {_code(_short(one))}' for key, one in values.items())}"
+    if isinstance(about.get("interval"), list | tuple):
+        yield f"- 95 % interval of the test accuracy: {_numbers(about['interval'])}"
+    if not known:
+        yield f"- accuracy: {_code(about.get('accuracy', _UNKNOWN))}"
+
+
+def _numbers(values: Any) -> str:
+    return _code(", ".join(_short(one) for one in values))
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _code(value: Any) -> str:
+    """Return a value as code, which no name can end."""
+    return f"`{_line(str(value)).replace('`', chr(39))}`"
