@@ -134,7 +134,7 @@ class FitSteps:
             f"{sizes['channels']} channels; {self.clock}"
         )
         config = self._search_config(data=data, **sizes)
-        result = run_search(config, images=data, **self._place("search", "metrics.jsonl"))
+        result = run_search(config, images=data, **self._place("search", "config.toml"))
         self.folder.spend("search", result.seconds)
         told = "has decided nothing" if result.undecided else f"chose {result.genotype}"
         if not result.undecided and result.genotype == BEST_CELL:

@@ -76,6 +76,7 @@ def claim(folder: Path, kind: RunKind, texts: Mapping[str, str]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_kind(folder, kind)
+        sweep(folder)
         for name, text in texts.items():
             write_text(folder / name, text)
     except OSError as error:
