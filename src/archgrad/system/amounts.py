@@ -6,12 +6,22 @@ import re
 
 from archgrad.errors import UserError, shortened
 
-__all__ = ["read_amount", "read_duration", "read_seconds"]
+__all__ = ["counted", "read_amount", "read_duration", "read_seconds"]
 
 _COUNTS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 _TIMES = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 _DURATIONS = {"": 60.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([a-zA-Z]{0,2})\s*")
+
+
+def counted(amount: float, noun: str, form: str = ",") -> str:
+    """Return an amount in words.
+
+    >>> counted(1, "cell"), counted(3000, "image"), counted(1.04, "minute", ".2g")
+    ('1 cell', '3,000 images', '1 minute')
+    """
+    text = format(amount, form)
+    return f"{text} {noun}{'' if text == '1' else 's'}"
 
 
 def read_amount(name: str, text: str) -> int:

@@ -10,6 +10,7 @@ from archgrad.data import Data
 from archgrad.errors import UserError
 from archgrad.parts.fields import Count, check_fields
 from archgrad.spaces import RESNET, Genotype, ResNet, SearchSpace, named_space
+from archgrad.system.amounts import counted
 from archgrad.workflows.limits import Limits, cost_of, widest_within
 from archgrad.workflows.pacing import Length
 from archgrad.workflows.training import Training
@@ -69,13 +70,10 @@ class Candidate:
     @property
     def network(self) -> str:
         """The network in words."""
-        cells = f"{self.cells} cell{'' if self.cells == 1 else 's'} per stage"
-        kind = f"ResNet-{6 * self.cells + 2}" if self.space == ResNet.name else f"{self._cell}, {cells}"
-        return f"{kind}, {self.channels} channel{'' if self.channels == 1 else 's'}, {self.image_size} pixels"
-
-    @property
-    def _cell(self) -> str:
-        return "searched cell" if self.searched else "best cell of NAS-Bench-201"
+        cell = "searched cell" if self.searched else "best cell of NAS-Bench-201"
+        is_resnet, depth = self.space == ResNet.name, counted(self.cells, "cell")
+        kind = f"ResNet-{6 * self.cells + 2}" if is_resnet else f"{cell}, {depth} per stage"
+        return f"{kind}, {counted(self.channels, 'channel')}, {self.image_size} pixels"
 
     def __str__(self) -> str:
         changed = ", ".join(f"{path}={value}" for path, value in self.settings.items())

@@ -19,8 +19,9 @@ from archgrad.models import Model
 from archgrad.report import to_svg
 from archgrad.spaces import Genotype
 from archgrad.spaces.cost import measure_latency
+from archgrad.system.amounts import counted
 from archgrad.workflows.candidates import Candidate
-from archgrad.workflows.halving import Round, counted
+from archgrad.workflows.halving import Round
 from archgrad.workflows.select import SelectionResult
 
 __all__ = ["FitResult", "OverSeeds", "SearchAdded", "confusion", "report_page", "worst"]
@@ -43,8 +44,8 @@ svg { max-width: 100%; height: auto }
 class SearchAdded:
     """What the search added: the held-out accuracies of the winner and its best rival in the last round of both.
 
-    The ``rival`` of a searched winner is the best plain network, that of a plain winner the searched cell; None if
-    there is none. In their round all trainings took the same time.
+    The ``rival`` of a searched winner is the best plain network, that of a plain winner the searched cell, or the best
+    other network if nothing was ``searched``; None if there is none. In their round all trainings took the same time.
     """
 
     winner: str
@@ -53,30 +54,29 @@ class SearchAdded:
     rival: str | None = None
     rival_value: float | None = None
     seconds: float = 0.0
-    was_searched: bool = True
+    searched: bool = True
 
     @classmethod
     def of(
         cls, rounds: Sequence[Round], networks: Sequence[Candidate], winner: Candidate, searched: bool
     ) -> SearchAdded:
         """Find the last round in which the winner and a network of the other kind have competed."""
-        kinds = {str(one): one.searched for one in networks}
+        others = {str(one) for one in networks if one.network != winner.network}
+        others -= {str(one) for one in networks if one.searched == winner.searched} if searched else set()
         name = next(str(one) for one in networks if one.network == winner.network)
         for done in reversed(rounds):
-            value = done.value_of(name)
-            rivals = [one for one in done.candidates if kinds.get(one.name, winner.searched) != winner.searched]
-            if value is not None and rivals:
-                seconds = max(one.seconds for one in done.candidates)
-                return cls(name, winner.searched, value, rivals[0].name, rivals[0].value, seconds, searched)
-        return cls(name, winner.searched, was_searched=searched)
+            value, rival = done.value_of(name), next((one for one in done.candidates if one.name in others), None)
+            if value is not None and rival is not None:
+                return cls(name, winner.searched, value, rival.name, rival.value, rival.seconds, searched)
+        return cls(name, winner.searched, searched=searched)
 
     def __str__(self) -> str:
-        if not self.was_searched:
-            return f"{self.winner} won; there was no search"
-        if self.rival is None or self.value is None or self.rival_value is None:
-            return f"{self.winner} won; there was no network of the other kind to compare with"
+        if self.value is None or self.rival_value is None:
+            return f"{self.winner} won; there was {'nothing to compare it with' if self.searched else 'no search'}"
         both = f"{self.value:.2f} against {self.rival_value:.2f} % of the held-out images"
         each = f"after {self.seconds:.0f} seconds of training each"
+        if not self.searched:
+            return f"there was no search; {self.winner} won: {both} for {self.rival}, {each}"
         if self.is_searched:
             return f"the searched cell won: {both} for the best plain network ({self.rival}), {each}"
         return f"a plain network won ({self.winner}): {both} for the searched cell, {each}; the search added nothing"

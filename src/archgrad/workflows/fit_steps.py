@@ -19,6 +19,7 @@ from archgrad.loop.estimate import choose_threads
 from archgrad.loop.global_state import set_threads
 from archgrad.loop.sizes import fit_sizes
 from archgrad.spaces import Genotype
+from archgrad.system.amounts import counted
 from archgrad.tasks import BaseTask
 from archgrad.workflows.candidates import (
     BEST_CELL,
@@ -32,7 +33,7 @@ from archgrad.workflows.candidates import (
 from archgrad.workflows.fit_folder import FitFolder
 from archgrad.workflows.fit_plan import FitPlan, Images
 from archgrad.workflows.fit_report import FitResult, OverSeeds, SearchAdded
-from archgrad.workflows.halving import Round, counted, hold_round
+from archgrad.workflows.halving import Round, hold_round
 from archgrad.workflows.limits import Limits, cost_of
 from archgrad.workflows.pacing import SEARCH, Clock, Length, Schedule, balanced_size, length_within, schedule_rounds
 from archgrad.workflows.select import SelectionResult
@@ -340,7 +341,7 @@ class FitSteps:
         """Train the winner and its best rival of the other kind with so many seeds, each for the same time."""
         rival = next((one for one in networks if str(one) == added.rival), None)
         if rival is None:
-            self.tell("there is no network of the other kind to compare with")
+            self.tell("there is no other network to compare with")
             return None
         rival = replace(rival, settings=winner.settings)
         seconds = length.seen / self._rate(winner)

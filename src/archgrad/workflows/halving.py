@@ -15,7 +15,7 @@ from archgrad.spaces import Genotype
 from archgrad.workflows.train_result import TrainResult, mean_and_deviation
 from archgrad.workflows.training import Training
 
-__all__ = ["Ranked", "Round", "counted", "hold_round", "round_sizes"]
+__all__ = ["Ranked", "Round", "hold_round", "round_sizes"]
 
 _log = logging.getLogger("archgrad")
 
@@ -133,12 +133,3 @@ def round_sizes(count: int) -> list[int]:
         sizes.append(count)
         count = math.ceil(count / 2)
     return sizes
-
-
-def counted(number: int, what: str) -> str:
-    """Return a number of things.
-
-    >>> counted(1, "epoch"), counted(2_000, "epoch")
-    ('1 epoch', '2,000 epochs')
-    """
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

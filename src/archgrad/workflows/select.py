@@ -17,10 +17,11 @@ from archgrad.loop.global_state import take_turns
 from archgrad.parts.fields import Count, check_value
 from archgrad.report import to_svg
 from archgrad.spaces import Genotype, SearchSpace
+from archgrad.system.amounts import counted
 from archgrad.system.files import as_path, write_text
 from archgrad.tasks import MetricInfo
 from archgrad.workflows.folders import run_alone, to_json
-from archgrad.workflows.halving import Round, counted, hold_round
+from archgrad.workflows.halving import Round, hold_round
 from archgrad.workflows.selection import HALVING, PROTOCOLS, SelectionPlan
 from archgrad.workflows.train import run_training
 from archgrad.workflows.train_result import TrainResult
