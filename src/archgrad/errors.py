@@ -17,7 +17,6 @@ __all__ = [
     "ProcessLostError",
     "SearchInterrupted",
     "UserError",
-    "check_one_of",
     "escaped",
     "look_up",
     "missing_extra",
@@ -151,10 +150,3 @@ def look_up(what: str, name: str, table: Mapping[str, Entry]) -> Entry:
     if name not in table:
         raise unknown(what, name, table)
     return table[name]
-
-
-def check_one_of(what: str, value: object, allowed: Iterable[str]) -> None:
-    """Raise a UserError unless ``value`` is one of the allowed words."""
-    words = list(allowed)
-    if not isinstance(value, str) or value not in words:
-        raise unknown(f"value of {what}:", value if isinstance(value, str) else shortened(value), words)

@@ -16,7 +16,8 @@ from tiny_space import Tiny
 import archgrad as ag
 from archgrad.arch_optimizers import Fixed
 from archgrad.callbacks import ArchCurvature, EigenvalueStop
-from archgrad.config import SearchConfig, named_config
+from archgrad.config import SearchConfig
+from archgrad.config.naming import named_config
 from archgrad.config.resolve import method_of, resolve
 from archgrad.diagnostics import Snapshot
 from archgrad.discretizers import BestSampled, Perturbation

@@ -9,7 +9,8 @@ import numpy
 import pytest
 import torch
 
-from archgrad.config import SearchConfig, config_to_toml, named_config, read_config
+from archgrad.config import SearchConfig, config_to_toml, read_config
+from archgrad.config.naming import named_config
 from archgrad.config.resolve import method_of, resolve
 from archgrad.discretizers import DISCRETIZERS
 from archgrad.recipes import RECIPES

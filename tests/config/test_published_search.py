@@ -14,7 +14,9 @@ from experiments import experiment_of
 import archgrad as ag
 from archgrad.cli.dry_run import duration
 from archgrad.cli.listing import published_texts
-from archgrad.config import SearchConfig, named_config, published_lines, read_run_config
+from archgrad.config import SearchConfig, read_run_config
+from archgrad.config.images import published_lines
+from archgrad.config.naming import named_config
 from archgrad.config.resolve import method_of, resolve, space_of
 from archgrad.data import ImageData
 from archgrad.loop import estimate

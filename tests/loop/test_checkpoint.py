@@ -21,12 +21,12 @@ from listening import Event, SearchStarted, StepFinished, listening
 import archgrad as ag
 from archgrad.errors import UserError
 from archgrad.loop import Checkpoints, RunFolder, SearchResult
-from archgrad.loop.checkpoint import Identity
+from archgrad.loop.checkpoint import RunIdentity
 from archgrad.regularizers import Regularizer
 
 DATA = ag.data.digits(limit=64)
 SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
-IDENTITY = Identity.of(space="toy", seed=0)
+IDENTITY = RunIdentity.of(space="toy", seed=0)
 
 
 def content(number: int) -> dict[str, Any]:
@@ -607,7 +607,7 @@ def test_a_forged_state_is_refused(folder: Path, sentence: str) -> None:
     """Its digest is right, so only its content tells."""
     body = torch.load(folder / "checkpoint.pt", weights_only=True)
     FORGED[sentence](body["content"])
-    identity = Identity(body["identity"], {})
+    identity = RunIdentity(body["identity"], {})
     Checkpoints(folder).save(body["content"], identity)
     with pytest.raises(UserError, match=f"does not hold a state of this search: .*{sentence}"):
         run(folder, resume=True)

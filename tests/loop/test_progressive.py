@@ -19,7 +19,8 @@ from listening import Event, SearchStarted, StageStarted, StepFinished, listenin
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, ExponentiatedGradient
 from archgrad.callbacks import EigenvalueStop
-from archgrad.config import SearchConfig, config_to_toml, named_config, read_config
+from archgrad.config import SearchConfig, config_to_toml, read_config
+from archgrad.config.naming import named_config
 from archgrad.config.resolve import method_of, resolve, space_of
 from archgrad.diagnostics import Diagnosis
 from archgrad.discretizers import Argmax, BestSampled, Perturbation, SupernetEvaluation

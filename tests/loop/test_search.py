@@ -264,7 +264,7 @@ def test_what_callbacks_measure_is_kept_as_plain_numbers(tmp_path: Path) -> None
         ({"interruptible": 2, "out": "run"}, "interruptible is 2; it must be true or false"),
         ({"standard_callbacks": None}, "standard_callbacks is None; it must be true or false"),
         ({"compile": "x"}, "compile is 'x'; it must be true or false"),
-        ({"device": None, "epochs": 1}, "the device None cannot be used"),
+        ({"device": None, "epochs": 1}, "device is None; it must be text"),
     ],
 )
 def test_a_wrong_argument_is_named(options: dict[str, Any], sentence: str, tmp_path: Path, monkeypatch: Any) -> None:

@@ -35,7 +35,12 @@ class Quiet(Protocol):
         (int | None, [3, None], ["3"], "a whole number or None"),
         (tuple[int, ...], [(), (1, 2)], [[1], (1.5,), 1], "a tuple of any number of values, each a whole number"),
         (tuple[float, float], [(1, 2.0)], [(1,), (1, 2, 3), (1, math.nan)], "of 2 values, each a finite number"),
-        (Mapping[str, int], [{}, {"a": 1}], [{1: 1}, {"a": "b"}, [("a", 1)]], "of type Mapping"),
+        (
+            Mapping[str, int],
+            [{}, {"a": 1}],
+            [{1: 1}, {"a": "b"}, [("a", 1)]],
+            "a dictionary, each key text and each value a whole",
+        ),
         (Sequence[str], [[], ("a",)], [[1], 3], "of type Sequence"),
         (Words, [{"a": "b"}], [{"a": 1}, 3], "of type"),
         (Callable[[int], int], [abs], [3], "of type Callable"),

@@ -10,7 +10,8 @@ import pytest
 import archgrad as ag
 from archgrad import recipes, spaces
 from archgrad.cli.listing import methods_page
-from archgrad.config import SearchConfig, named_config
+from archgrad.config import SearchConfig
+from archgrad.config.naming import named_config
 from archgrad.config.resolve import method_of, resolve, space_of
 from archgrad.errors import UserError
 from archgrad.recipes import RECIPES, SETTINGS, declared, listed, named

@@ -22,7 +22,7 @@ from archgrad.config.resolve import space_of
 from archgrad.config.toml import config_to_toml
 from archgrad.data import Data
 from archgrad.errors import UserError
-from archgrad.loop.checkpoint import Identity
+from archgrad.loop.checkpoint import RunIdentity
 from archgrad.loop.folder import RunFolder, read_records, summary_of
 from archgrad.parts.fields import Count, Positive, check_fields, checked
 from archgrad.parts.knobs import knobs_of, with_settings, without_none
@@ -114,7 +114,7 @@ class BlackboxResult:
         place = Path(folder).expanduser()
         parts = {"method": self.search, "space": self.space, "budget": self.budget, "data": self.data}
         files = {"config.toml": config_to_toml(self._config)}
-        run = RunFolder(place, Identity.of(seed=self.seed, **parts), files, run_kind="blackbox")
+        run = RunFolder(place, RunIdentity.of(seed=self.seed, **parts), files, run_kind="blackbox")
         with run.opened(resume=False):
             run.show(self.history, self.genotype)
             used = {"queries": self.queries, "simulated_seconds": self.simulated_seconds, "source": self.source}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from archgrad.callbacks.base import Callback, Measures, Stop
 from archgrad.callbacks.search import SearchView
 from archgrad.diagnostics import Diagnosis, Snapshot
 from archgrad.diagnostics.diagnosis import ALARMING, CURES, diagnose, first_moved_epoch, last_usable_epoch
-from archgrad.errors import check_one_of
+from archgrad.parts.fields import check_value
 
 __all__ = ["Doctor"]
 
@@ -40,7 +40,7 @@ class Doctor(Callback):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_one_of("reaction of Doctor", self.reaction, ("warn", "stop", "switch"))
+        check_value("reaction of Doctor", self.reaction, Literal["warn", "stop", "switch"])
 
     def measure_epoch(self, snapshot: Snapshot, search: SearchView) -> Measures:
         """Return ``diagnosis``; warn when it is alarming for the first time."""

@@ -55,11 +55,7 @@ def search(
     """Search for an architecture."""
     given = {name: value for name, value in options.items() if value is not None}
     callbacks = [*(callback or []), *(["tensorboard"] if tensorboard else [])]
-    chosen = _config(given, callbacks, settings or [], config)
-    if dry_run:
-        _estimate(chosen, as_json)
-    else:
-        _run(chosen, out, as_json)
+    _carry_out(_config(given, callbacks, settings or [], config), out, dry_run, as_json)
 
 
 def _config(
@@ -87,27 +83,19 @@ def _config(
     return SearchConfig(**values)
 
 
-def _estimate(config: SearchConfig, as_json: bool) -> None:
+def _carry_out(config: SearchConfig, out: Path | None, estimated: bool, as_json: bool) -> None:
+    """Search, or only estimate the search."""
     from archgrad.cli.console import print_result, say_loading
 
     console = say_loading(as_json)
     from archgrad.cli.dry_run import dry_run, show_dry_run
-    from archgrad.distributed.processes import joined
-
-    with joined(config.device):
-        print_result(dry_run(config, console), show_dry_run, as_json)
-
-
-def _run(config: SearchConfig, out: Path | None, as_json: bool) -> None:
-    from archgrad.cli.console import print_result, say_loading
-
-    console = say_loading(as_json)
     from archgrad.cli.final_report import show_final_report
     from archgrad.cli.search import run
     from archgrad.distributed.processes import joined
 
     with joined(config.device):
-        print_result(run(config, out, False, console), show_final_report, as_json)
+        found = dry_run(config, console) if estimated else run(config, out, False, console)
+        print_result(found, show_dry_run if estimated else show_final_report, as_json)
 
 
 def inspect(

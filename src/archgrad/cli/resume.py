@@ -14,7 +14,8 @@ from archgrad.cli.fit import fit_with_progress, show_fit
 from archgrad.cli.search import run
 from archgrad.cli.select import select_with_progress, show_selection
 from archgrad.cli.train import show_training, train_with_progress
-from archgrad.config import config_with, read_run_config
+from archgrad.config import read_run_config
+from archgrad.config.naming import config_with
 from archgrad.distributed.processes import joined
 from archgrad.studies.study import check_variants, run_study
 from archgrad.system.run_kind import RunKind

@@ -9,7 +9,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archgrad.config import SearchConfig, config_with
+from archgrad.config import SearchConfig
+from archgrad.config.naming import config_with
 from archgrad.errors import UserError
 from archgrad.system.files import exists
 

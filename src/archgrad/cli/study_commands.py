@@ -15,7 +15,7 @@ __all__ = ["compare", "status", "top"]
 _Study = Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of a study.")]
 
 
-@partial(with_config_options, helps=STUDY)
+@partial(with_config_options, defaults=STUDY)
 def compare(
     study: Annotated[
         Path | None,

@@ -20,10 +20,17 @@ _Preset = Annotated[
 ]
 _Stem = Annotated[str | None, typer.Option(help="cifar or imagenet. [the preset's]")]
 _Test = Annotated[str | None, typer.Option(help="Test images, as --data. [those of the data, if it has any]")]
+_TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        metavar="MINUTES",
+        help="Choose the epochs so that each seed takes about this long here. [5 with the preset quick]",
+    ),
+]
 _Out = Annotated[Path | None, typer.Option(help="Run directory. [a new one under runs/]")]
 
 
-@partial(with_config_options, helps=TRAINING)
+@partial(with_config_options, defaults=TRAINING)
 def train(
     genotype: Annotated[
         str,
@@ -37,6 +44,7 @@ def train(
         int, typer.Option(min=1, max=1000, help="Number of trainings, each with its own seed. [1]", show_default=False)
     ] = 1,
     test: _Test = None,
+    time_limit: _TimeLimit = None,
     start_from: Annotated[
         Path | None, typer.Option(help="Model whose weights are the first ones, as far as they fit. [new weights]")
     ] = None,
@@ -52,11 +60,11 @@ def train(
     from archgrad.cli.train import describe_training, show_training, train_with_progress
 
     own = {"space": space, "stem": stem, "preset": preset, "seeds": seeds, "test": test, "start_from": start_from}
-    training = describe_training(genotype, settings or [], {**own, **options})
+    training = describe_training(genotype, settings or [], {**own, "time_limit": time_limit, **options})
     print_result(train_with_progress(training, out, False, console), show_training, as_json)
 
 
-@partial(with_config_options, helps=TRAINING)
+@partial(with_config_options, defaults=TRAINING)
 def select(
     runs: Annotated[
         list[str],
@@ -82,6 +90,7 @@ def select(
         int | None, typer.Option(min=1, max=1000, help="Seeds of the last training. [3, or 10 with gaea]")
     ] = None,
     test: _Test = None,
+    time_limit: _TimeLimit = None,
     settings: Settings = None,
     out: _Out = None,
     as_json: AsJson = False,
@@ -97,14 +106,14 @@ def select(
     console = say_loading(as_json)
     from archgrad.cli import select as selecting
 
-    own = {"space": space, "stem": stem, "preset": preset, "test": test}
+    own = {"space": space, "stem": stem, "preset": preset, "test": test, "time_limit": time_limit}
     wanted, how = selecting.searches_wanted(runs, searches, protocol), (protocol, seeds, settings or [], own | options)
     runs = selecting.search_again(runs, wanted, selecting.selection_plan(runs, *how), console)
     plan = selecting.selection_plan(runs, *how)
     print_result(selecting.select_with_progress(plan, out, False, console), selecting.show_selection, as_json)
 
 
-@partial(with_config_options, helps=FIT)
+@partial(with_config_options, defaults=FIT)
 def fit(
     images: Annotated[
         str | None, typer.Argument(metavar="[DATA]", help="As --data; the path of a folder means the images in it.")

@@ -1,16 +1,20 @@
-"""The images that a configuration describes."""
+"""The images that a configuration describes, and what a published search says of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from archgrad import data, recipes
 from archgrad.config.search_config import SearchConfig
 from archgrad.data import Augmentation, Data, catalog
 from archgrad.parts.knobs import with_settings
 
-__all__ = ["check_data", "load_data"]
+if TYPE_CHECKING:
+    from archgrad.config.resolve import ResolvedSearch
+
+__all__ = ["check_data", "load_data", "published_lines"]
 
 _PUBLISHED_SIZE = 32
 """The side of the images that published augmentations are for."""
@@ -47,6 +51,20 @@ def _published_augmentation(config: SearchConfig, images: Data) -> Augmentation:
         for path, setting in declared.items()
         if path.startswith("augmentation.")
     }
-    published = replace(images.augmentation, **own).scaled(_PUBLISHED_SIZE, images.image_size) if own else None
-    changes = {name: getattr(published, name) for name in own}
-    return replace(images.augmentation, **changes)
+    scaled = replace(images.augmentation, **own).scaled(_PUBLISHED_SIZE, images.image_size)
+    return replace(images.augmentation, **{name: getattr(scaled, name) for name in own})
+
+
+def published_lines(search: ResolvedSearch, images: Data) -> list[str]:
+    """Return the first lines of a published search: what it is, and what of it no paper has published."""
+    run = recipes.published_run(search.config.recipe or "", search.space)
+    unseen = "on images that train weights too" if run.level == "single" else "and arch_* on the images of α"
+    lines = [f"as published: {run.describe()}", *run.departures()]
+    lines.append(f"no image is held out, so train_* measures each epoch, {unseen} (docs/command.md)")
+    if images.name != "cifar10" or len(images) != run.images:
+        size = f"{images.shape[1]}×{images.shape[2]} pixels"
+        lines.append(
+            f"the papers search the {run.images:,} images of CIFAR-10, 32×32 pixels; this is {images.name}, "
+            f"{len(images):,} images, {size}"
+        )
+    return lines

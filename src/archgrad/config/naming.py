@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from archgrad.config.search_config import SearchConfig
+from archgrad.config.checks import owned_parts
+from archgrad.config.resolve import FAMILIES, ResolvedSearch, method_of, space_of, task_of
+from archgrad.config.search_config import METHOD_PARTS, SearchConfig
+from archgrad.data import Data
+from archgrad.data.catalog import absolute_name, find_source
 from archgrad.errors import UserError
+from archgrad.method.bundle import Method
 from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, knobs_of, without_none
-from archgrad.parts.registry import Registry
-
-if TYPE_CHECKING:
-    from archgrad.config.resolve import ResolvedSearch
-    from archgrad.data import Data
-    from archgrad.method.bundle import Method
-    from archgrad.spaces import SearchSpace
+from archgrad.parts.serialization import to_data
+from archgrad.regularizers import REGULARIZERS
+from archgrad.spaces import SPACES, SearchSpace
+from archgrad.tasks import TASKS
 
 __all__ = ["config_with", "named_config"]
+
+_EMPTIED = {"space": ("channels", "cells"), "method": METHOD_PARTS, "data": ("limit", "image_size")}
+"""The fields that describe an object further, and are None where it is given itself."""
 
 
 def named_config(search: ResolvedSearch, images: Data) -> SearchConfig:
@@ -46,14 +51,11 @@ def named_config(search: ResolvedSearch, images: Data) -> SearchConfig:
     kept = {path: without_none(value) for path, value in knobs.items() if path not in elsewhere}
     named = replace(config, **sizes, time_limit=None, weights=None, settings=kept)
     needs = {*named.needs, *(name for name in objects if not _is_named(name, named, search))}
-    return _without(replace(named, needs=tuple(sorted(needs))))
+    return _without(needs & {"method", "task"}, replace(named, needs=tuple(sorted(needs))))
 
 
 def _is_named(part: str, named: SearchConfig, search: ResolvedSearch) -> bool:
     """Tell whether the names and settings of an object build an equal one."""
-    from archgrad.config.resolve import method_of, space_of, task_of
-    from archgrad.parts.serialization import to_data
-
     try:
         if part == "space":
             return bool(to_data(space_of(named)) == to_data(search.space))
@@ -71,18 +73,14 @@ def _with_names(config: SearchConfig, space: SearchSpace, method: Method, images
     if not isinstance(config.space, str):
         changes["space"] = _space_name(space)
     if not isinstance(config.method, str):
-        names = {part: _name(family, getattr(method, part)) for part, family in _families().items()}
+        names = {part: family.label_of(getattr(method, part)) for part, family in FAMILIES.items()}
         regularizers = ",".join(_regularizers_by_name(method)) or "none"
         changes |= {"method": method.name, **names, "regularizer": regularizers}
     if not isinstance(config.task, str):
-        from archgrad.tasks import TASKS
-
-        changes["task"] = _name(TASKS, config.task)
+        changes["task"] = TASKS.label_of(config.task)
     if isinstance(config.split, tuple):
         changes["split"] = f"{config.split[0]}:{config.split[1]}"
     if isinstance(config.data, str):
-        from archgrad.data.catalog import absolute_name, find_source
-
         source, _ = find_source(config.data)
         folder = None if source.takes_path else source.located(config.data_dir)
         changes["data"] = absolute_name(config.data)
@@ -100,38 +98,18 @@ def _origin(config: SearchConfig, images: Data) -> dict[str, Any]:
     limit, image_size = origin.options.limit, origin.options.image_size
     if limit is not None and origin.options.seed != config.seed:  # another seed would choose other images
         return {"data": images.name, "needs": ("data",)}
-    from archgrad.data.catalog import absolute_name
-
     folder = None if origin.folder is None else str(Path(origin.folder).resolve())
     chosen = {"limit": limit, "image_size": image_size, "resize": origin.options.resize}
     return {"data": absolute_name(origin.spec), "data_dir": folder, **chosen}
 
 
-def _families() -> Mapping[str, Registry[Any]]:
-    from archgrad.config.resolve import FAMILIES  # with PyTorch, which a fast command does without
-
-    return FAMILIES
-
-
 def _space_name(space: SearchSpace) -> str:
-    from archgrad.spaces import SPACES
-
     own = SPACES.get(space.name)
-    return space.name if own is not None and type(own()) is type(space) else _name(SPACES, space)
+    return space.name if own is not None and type(own()) is type(space) else SPACES.label_of(space)
 
 
 def _regularizers_by_name(method: Method) -> dict[str, Any]:
-    from archgrad.regularizers import REGULARIZERS
-
-    return {_name(REGULARIZERS, part): part for part in method.regularizers}
-
-
-def _name(family: Registry[Any], part: Any) -> str:
-    """Return the name of a part; a part without a name gets one from which nothing can be built."""
-    try:
-        return family.name_of(part)
-    except UserError:
-        return f"unnamed:{type(part).__name__}"
+    return {REGULARIZERS.label_of(part): part for part in method.regularizers}
 
 
 def _knobs(part: Any) -> dict[str, Any]:
@@ -149,22 +127,12 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def _without(config: SearchConfig) -> SearchConfig:
-    """Leave out settings of a task or method that is needed as an object: they could not be applied."""
-    if "task" in config.needs:
-        others = {path: value for path, value in config.settings.items() if not path.startswith("task.")}
-        config = replace(config, settings=others)
-    if "method" not in config.needs:
-        return config
-    kept = {path: value for path, value in config.settings.items() if path.rpartition(".")[0] not in _method_parts()}
-    parts: dict[str, Any] = dict.fromkeys((*_families(), "regularizer"))
-    return replace(config, **parts, settings=kept)
-
-
-def _method_parts() -> set[str]:
-    from archgrad.regularizers import REGULARIZERS
-
-    return {*PARTS, *OPTIONAL_PARTS, *REGULARIZERS}
+def _without(names: Iterable[str], config: SearchConfig) -> SearchConfig:
+    """Leave out what describes these objects further: it could not be applied to the objects themselves."""
+    parts = {part for name in names for part in owned_parts(name)}
+    emptied: dict[str, Any] = dict.fromkeys(one for name in names for one in _EMPTIED.get(name, ()))
+    kept = {path: value for path, value in config.settings.items() if path.rpartition(".")[0] not in parts}
+    return replace(config, **emptied, settings=kept)
 
 
 def config_with(config: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
@@ -176,18 +144,4 @@ def config_with(config: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
             f"this run was searched with {' and '.join(missing)} that cannot be named in a file; give them again in "
             f"Python: archgrad.resume(DIR, {wanted}) or archgrad.SearchResult.load(DIR, {wanted})."
         )
-    changes: dict[str, Any] = dict(given)
-    dropped: set[str] = set()
-    if "space" in given:
-        changes |= {"channels": None, "cells": None}
-        dropped.add("space")
-    if "method" in given:
-        changes |= dict.fromkeys((*_families(), "regularizer"))
-        dropped |= _method_parts()
-    if "task" in given:
-        dropped.add("task")
-    if "data" in given:
-        changes |= {"limit": None, "image_size": None}
-        dropped.add("augmentation")
-    kept = {path: value for path, value in config.settings.items() if path.rpartition(".")[0] not in dropped}
-    return replace(config, **changes, needs=(), settings=kept)
+    return replace(_without(given, config), **given, needs=())

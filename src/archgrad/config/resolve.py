@@ -9,9 +9,9 @@ from typing import Any
 from archgrad import recipes
 from archgrad.arch_optimizers import ARCH_OPTIMIZERS
 from archgrad.callbacks import CALLBACKS, Callback, join_callbacks, standard
+from archgrad.config.checks import PAPER, SETTABLE
 from archgrad.config.images import check_data
-from archgrad.config.published import PAPER
-from archgrad.config.search_config import SETTABLE, SearchConfig
+from archgrad.config.search_config import SearchConfig
 from archgrad.discretizers import DISCRETIZERS
 from archgrad.distributed.processes import processes
 from archgrad.errors import UserError, shortened
@@ -19,6 +19,7 @@ from archgrad.hypergradients import HYPERGRADIENTS
 from archgrad.method.bundle import Method
 from archgrad.method.progressive import Progressive
 from archgrad.method.reactions import check_reaction, doctors
+from archgrad.parts.fields import read_value
 from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, with_settings
 from archgrad.parts.registry import Registry
 from archgrad.regularizers import REGULARIZERS, Regularizer
@@ -101,18 +102,12 @@ def resolve(
         watching = ask(_all_callbacks, method, given, standard_callbacks, config.on_collapse)
     if config.published and not problems:
         ask(_check_recipe, config, space, method)
-    ask(_check_seed, config.seed)
     if len(problems) == 1:
         raise UserError(problems[0])
     if problems:
         listed = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, start=1))
         raise UserError(f"{len(problems)} things are wrong with this search:\n{listed}")
     return ResolvedSearch(config, space, method, task, training, named, watching)
-
-
-def _check_seed(seed: object) -> None:
-    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-        raise UserError(f"seed is {seed!r}; it must be a whole number.")
 
 
 def _check_recipe(config: SearchConfig, space: SearchSpace, method: Method) -> None:
@@ -246,19 +241,16 @@ def _optional_part(config: SearchConfig, part: str, method: Method) -> Any:
 def _regularizers(config: SearchConfig, method: Method) -> tuple[Regularizer, ...]:
     """Return the regularizers of the search with their settings."""
     chosen = method.regularizers if config.regularizer is None else _named_regularizers(config.regularizer, method)
-    own = [(_regularizer_name(regularizer), regularizer) for regularizer in chosen]
+    own = [(REGULARIZERS.label_of(regularizer), regularizer) for regularizer in chosen]
     others = {name for name, _ in own} | {*SETTABLE, *CALLBACKS, *_callback_names(config)}
     for part in {path.rpartition(".")[0] for path in config.settings} - others:
         raise UserError(f"{part} cannot be set: this search has no such regularizer; add --regularizer +{part}.")
-    return tuple(
-        regularizer if name is None else with_settings(regularizer, config.settings_of(name), name)
-        for name, regularizer in own
-    )
+    return tuple(with_settings(regularizer, config.settings_of(name), name) for name, regularizer in own)
 
 
 def _named_regularizers(listed: str, method: Method) -> tuple[Regularizer, ...]:
     """Return the named regularizers; names that begin with a plus add to the method's own."""
-    names = [name.strip() for name in listed.split(",") if name.strip()]
+    names = read_value("regularizer", listed, tuple[str, ...])
     added = [name.removeprefix("+").strip() for name in names if name.startswith("+")]
     if added and len(added) < len(names):
         raise UserError(
@@ -267,14 +259,7 @@ def _named_regularizers(listed: str, method: Method) -> tuple[Regularizer, ...]:
         )
     if added:
         return (*method.regularizers, *map(REGULARIZERS.create, added))
-    return () if names == ["none"] else tuple(map(REGULARIZERS.create, names))
-
-
-def _regularizer_name(regularizer: Regularizer) -> str | None:
-    try:
-        return REGULARIZERS.name_of(regularizer)
-    except UserError:  # a class that cannot be imported by name: it comes with its settings
-        return None
+    return () if names == ("none",) else tuple(map(REGULARIZERS.create, names))
 
 
 def _named_callbacks(config: SearchConfig) -> dict[str, Callback]:
@@ -286,7 +271,7 @@ def _named_callbacks(config: SearchConfig) -> dict[str, Callback]:
 
 
 def _callback_names(config: SearchConfig) -> list[str]:
-    return list(dict.fromkeys(name.strip() for name in (config.callback or "").split(",") if name.strip()))
+    return list(dict.fromkeys(read_value("callback", config.callback or "", tuple[str, ...])))
 
 
 def training_of(config: SearchConfig, space: SearchSpace, method: Method) -> WeightTraining:

@@ -1,19 +1,23 @@
-"""The configuration of a search, as the command line and TOML files give it."""
+"""The configuration of a search: the options of the command, the keys of a file, and what a resume compares.
+
+Whatever is known of a field stands here, once: its type and range in its annotation, the rest in its :func:`option`.
+"""
+
+# ruff: noqa: RUF009 - an option is a field
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
-from archgrad.config.published import check_nothing_else
-from archgrad.errors import UserError, check_one_of, shortened, unknown
+from archgrad.config.checks import check_config
+from archgrad.errors import UserError, unknown
 from archgrad.method.alpha_budget import BudgetChoice, read_budget
-from archgrad.method.reactions import REACTIONS
-from archgrad.parts.fields import NonNegative, Probability, Range, check_value
-from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS
-from archgrad.parts.registry import class_path
+from archgrad.method.reactions import Reaction
+from archgrad.parts.fields import Count, NonNegative, Probability, Range, check_fields, plain_types, read_value
 
 if TYPE_CHECKING:
     from archgrad.data import Data
@@ -22,10 +26,11 @@ if TYPE_CHECKING:
     from archgrad.tasks import BaseTask
     from archgrad.training.schedule import Level
     from archgrad.training.weight_training import WeightTraining
+else:  # they need PyTorch, which a fast command does without; the checks know them
+    SearchSpace = Method = Data = BaseTask = WeightTraining = Any
 
-__all__ = ["SETTABLE", "SearchConfig"]
+__all__ = ["CHANGED", "HINTS", "KINDS", "METHOD_PARTS", "SIZES", "SIZE_FIELDS", "SearchConfig", "names_with"]
 
-SETTABLE = (*PARTS, *OPTIONAL_PARTS, "weights", "space", "augmentation", "task")
 SIZES = {
     "weights.epochs": "epochs",
     "weights.batch_size": "batch_size",
@@ -34,13 +39,33 @@ SIZES = {
     "space.cells_per_stage": "cells",
 }
 """Settings that are also fields, with the names of the fields."""
+SIZE_FIELDS = (*dict.fromkeys(SIZES.values()), "limit")
+"""The fields that a time limit chooses."""
 
-PRECISIONS = ("32", "bf16", "16")
-_WHOLE = dict.fromkeys(("epochs", "channels", "cells", "batch_size", "image_size", "threads"), 1_000_000)
-_WHOLE |= {"limit": 10**12}
-"""The fields that are positive whole numbers, and the largest that each may be."""
-MOST_WORKERS = 256
-"""So many processes may read the data; more are a slip of the keyboard."""
+
+def option(default: Any, text: str = "", unset: str = "", **about: Any) -> Any:
+    """Return a field with what is known of it.
+
+    ``text`` is its help in the command; a field without is no option there. ``unset`` says what None stands for.
+    Others by name:
+
+    - ``metavar``: how the help shows its value, if its type does not say that;
+    - ``published``: the values that may stand beside a published search, for a field that the paper settles;
+    - ``resumed``: what a resume compares, beside parts and data: "same" is always written down, "changed" only where
+      the value is not the default;
+    - ``trains``: False if only a search has it, and the training of one architecture has not;
+    - ``part``: True if it names a part of the method.
+    """
+    return field(default=default, metadata={"help": text, "unset": unset, **about})
+
+
+def _part(what: str, listed: str, more: str = "") -> Any:
+    """Return the field that replaces a part of the method."""
+    text = f"Replace the method's {what} (see `archgrad list {listed}`){more}."
+    return option(None, text, "the method's", published=(None,), trains=False, part=True)
+
+
+_CHOSEN = "chosen by --time-limit, or published"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,81 +74,142 @@ class SearchConfig:
 
     ``space``, ``method``, ``data`` and ``task`` are names or objects. None means the default of the space, the method
     or the data. ``settings`` are knobs by path, such as ``{"arch_optimizer.lr": 0.001}``. ``weights`` replaces the
-    published weight-training settings. ``published`` is the search of the recipe's paper, to the letter. ``needs``
-    names the objects that a run directory could not write down.
+    published weight-training settings. ``needs`` names the objects that a run directory could not write down.
     """
 
-    space: str | SearchSpace = "nasbench201"
-    method: str | Method = "gaea-simultaneous"
-    relaxation: str | None = None
-    hypergradient: str | None = None
-    arch_optimizer: str | None = None
-    regularizer: str | None = None
-    discretizer: str | None = None
+    space: str | SearchSpace = option("nasbench201", "Search space (see `archgrad list spaces`).", trains=False)
+    method: str | Method = option("gaea-simultaneous", "Method (see `archgrad list methods`).", trains=False)
+    relaxation: str | None = _part("relaxation", "relaxations")
+    hypergradient: str | None = _part("architecture gradient", "hypergradients")
+    arch_optimizer: str | None = _part("architecture optimizer", "optimizers")
+    regularizer: str | None = _part("regularizers", "regularizers", ": NAME,NAME or none; +NAME,+NAME adds to them")
+    discretizer: str | None = _part("discretizer", "discretizers")
     callback: str | None = None
-    data: str | Data = "digits"
-    data_dir: str | None = None
-    task: str | BaseTask = "classification"
-    published: bool = False
-    epochs: int | None = None
-    seed: int = 0
-    channels: int | None = None
-    cells: int | None = None
-    batch_size: int | None = None
-    limit: int | None = None
-    image_size: int | None = None
-    resize: str = "crop"
-    split: str | tuple[float, float] | None = None
-    held_out: float = None  # type: ignore[assignment]  # 0.1, or 0 in a published search
-    device: str = "cpu"
-    precision: str = "32"
-    deterministic: bool = False
-    threads: int | None = None
-    workers: int = 0
-    compile: bool = False
-    checkpoint_cells: bool = False
-    local_batch_norm: bool = False
-    time_limit: float | None = None
-    on_collapse: str = "warn"
-    alpha_budget: str | float = None  # type: ignore[assignment]  # "published", or "off" in a published search
-    oracle: str = "auto"
-    weights: WeightTraining | None = None
-    needs: tuple[str, ...] = ()
+    data: str | Data = option("digits", "Data (see `archgrad list data`), such as folder:PATH, or module:Name[:PATH].")
+    data_dir: str | None = option(None, "Folder that holds cifar10 and cifar100.", "ARCHGRAD_DATA")
+    task: str | BaseTask = option(
+        "classification", "What the network predicts (see `archgrad list tasks`), or module:Name."
+    )
+    published: bool = option(
+        False,
+        "Search to the letter of the method's paper: its sizes, epochs and batches, all images (none held out), the "
+        "bare rate of α. `archgrad list methods NAME --space SPACE` shows them, and how long it takes here.",
+        trains=False,
+    )
+    epochs: Count | None = option(None, "Number of epochs.", _CHOSEN, published=(None,))
+    seed: int = option(0, "Seed of all random numbers.", resumed="same")
+    channels: Count | None = option(None, "Width of the first cells.", _CHOSEN, published=(None,))
+    cells: Count | None = option(
+        None, "Depth: cells per stage (nasbench201) or in total (other spaces).", _CHOSEN, published=(None,)
+    )
+    batch_size: Count | None = option(None, "Images per batch.", _CHOSEN, published=(None,))
+    limit: Annotated[int, Range(1, 10**12)] | None = option(
+        None, "Use only this many images; class proportions stay.", "chosen by --time-limit, or all", published=(None,)
+    )
+    image_size: Count | None = option(
+        None, "Resize the images to this width and height.", "as they are", published=(None,)
+    )
+    resize: Literal["crop", "pad", "stretch"] = option(
+        "crop",
+        "How images that are not square become square. crop: keep the middle. pad: add black borders. stretch: "
+        "distort.",
+    )
+    split: str | tuple[float, float] | None = option(
+        None,
+        "Shares of the images that train weights and architecture, as 0.1:0.025.",
+        "0.5:0.5; all for single level",
+        published=(None,),
+        trains=False,
+    )
+    held_out: Probability = option(
+        None,
+        "Share of the images that train no weights and measure each epoch; 0: none.",
+        "0.1; 0 with --published",
+        published=(0,),
+        resumed="same",
+    )
+    device: str = option(
+        "cpu",
+        "cpu, cuda, cuda:1, …, mps, or auto: cuda if there is one, else mps, else cpu.",
+        metavar="auto|cpu|cuda|cuda:N|mps",
+    )
+    precision: Literal["32", "bf16", "16"] = option(
+        "32",
+        "Bits of the supernet's forward pass, by autocast: 32, bf16 or 16. Second derivatives, differences of "
+        "gradients, weights and architecture stay at 32.",
+        resumed="changed",
+    )
+    deterministic: bool = option(False, "Use deterministic kernels only: an accelerator then repeats its bits.")
+    threads: Count | None = option(None, "CPU threads.", "the fastest here and now")
+    workers: Annotated[int, Range(0, 256)] = option(
+        0, "Processes that read each part of the data ahead of time, if it is not in memory."
+    )
+    compile: bool = option(False, "Use torch.compile: slow to start, then faster.")
+    checkpoint_cells: bool = option(
+        False,
+        "Compute the activations of each cell again in the backward pass instead of keeping them: less memory, more "
+        "time, the same bits.",
+        trains=False,
+    )
+    local_batch_norm: bool = option(
+        False, "With several processes (torchrun): let each normalize by its own part of a batch.", resumed="changed"
+    )
+    time_limit: NonNegative | None = option(
+        None,
+        "Choose width, depth, epochs, batch size and number of images so that the search takes about this long on "
+        "this machine; sizes that you give stay. 0: use the published sizes.",
+        "5 if neither width, depth, epochs nor batch size is given, else 0",
+        metavar="MINUTES",
+        published=(None,),
+    )
+    on_collapse: Reaction = option(
+        "warn",
+        "What to do when the search collapses into skip connections or `none`. warn: say so. stop: end with the last "
+        "sound architecture. switch: go back to it and continue with layer alignment. ignore: do not check.",
+        published=("warn", "ignore"),
+        resumed="same",
+        trains=False,
+    )
+    alpha_budget: str | float = option(
+        None,
+        "How far the architecture may move. published: as far as in the published search; a shorter search gets a "
+        "larger learning rate, unless you set the rate. always: also then. off: keep the rate. A number multiplies it.",
+        "published",
+        metavar="published|always|off|FACTOR",
+        published=("off",),
+        trains=False,
+    )
+    oracle: str = option(
+        "auto",
+        "Show the accuracy of the current cell from a table. auto: on the searched data, if there is a table. none: do "
+        "not. Or name data sets: cifar10,cifar100,imagenet16-120.",
+        metavar="auto|none|DATASET",
+        trains=False,
+    )
+    weights: WeightTraining | None = option(None, published=(None,))
+    needs: tuple[str, ...] = option((), trains=False)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_value("published", self.published, bool)
         for name, usual, published in (("held_out", 0.1, 0.0), ("alpha_budget", "published", "off")):
             if getattr(self, name) is None:
-                object.__setattr__(self, name, published if self.published else usual)
-        check_kinds(self)
-        if not isinstance(self.settings, Mapping):
-            raise UserError(f"settings is {shortened(self.settings)}; it must be a dictionary of knobs by path.")
-        _check_encodable({one.name: getattr(self, one.name) for one in fields(self)} | dict(self.settings))
-        for name, most in _WHOLE.items():
-            if (value := getattr(self, name)) is not None:
-                whole = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
-                check_value(name, whole, Annotated[int, Range(1, most)])
-        check_value("workers", self.workers, Annotated[int, Range(0, MOST_WORKERS)])
-        check_value("time_limit", self.time_limit, NonNegative | None)
-        check_value("held_out", self.held_out, Probability)
-        check_one_of("on_collapse", self.on_collapse, REACTIONS)
-        if not isinstance(self.precision, str):  # 16 and 32 may be numbers
-            object.__setattr__(self, "precision", str(self.precision))
-        check_one_of("precision", self.precision, PRECISIONS)
-        for name in ("deterministic", "compile", "checkpoint_cells"):
-            check_value(name, getattr(self, name), bool)
+                object.__setattr__(self, name, published if self.published is True else usual)
+        for one in fields(self):
+            object.__setattr__(self, one.name, _as_plain(one.name, getattr(self, one.name)))
         self.budget  # noqa: B018 - it rejects a bad value
-        if self.published:
-            check_nothing_else(self)
-        for path in self.settings:
-            part, dot, knob = path.rpartition(".")
-            if not dot or not knob:
-                raise UserError(
-                    f"the setting {shortened(path)} does not name a knob; write part.knob, such as arch_optimizer.lr."
-                )
-            if part not in SETTABLE and ":" not in part:
-                _check_member(part)
+        check_fields(self, "{}")
+        check_config(self)
+
+    @property
+    def compared(self) -> dict[str, Any]:
+        """The fields that a resume compares, beside parts and data.
+
+        >>> SearchConfig(seed=3, precision="bf16").compared
+        {'seed': 3, 'held_out': 0.1, 'precision': 'bf16', 'on_collapse': 'warn'}
+        """
+        found = {name: KINDS[name][0](getattr(self, name)) for name in names_with("resumed", "same", "changed")}
+        usual = {one.name: one.default for one in fields(self)}
+        return {name: value for name, value in found.items() if name not in CHANGED or value != usual[name]}
 
     @property
     def is_sized(self) -> bool:
@@ -136,8 +222,8 @@ class SearchConfig:
             return True
         if self.time_limit is not None:
             return self.time_limit == 0
-        sizes = (self.epochs, self.channels, self.cells, self.batch_size, self.weights)
-        return any(size is not None for size in sizes) or any(path in self.settings for path in SIZES)
+        given = [name for name in (*SIZES.values(), "weights") if getattr(self, name) is not None]
+        return bool(given) or any(path in self.settings for path in SIZES)
 
     def with_sizes(self) -> SearchConfig:
         """Return the same with sizes in their fields: from the settings, and the width and depth of a space object.
@@ -146,9 +232,7 @@ class SearchConfig:
         3
         """
         given = {name: self.settings[path] for path, name in SIZES.items() if path in self.settings}
-        free: dict[str, Any] = {
-            name: _whole(name, value) for name, value in given.items() if getattr(self, name) is None
-        }
+        free = {name: read_value(name, value, int) for name, value in given.items() if getattr(self, name) is None}
         if not isinstance(self.space, str):
             own = {"channels": self.space.channels, "cells": getattr(self.space, self.space.depth_knob)}
             free = {name: size for name, size in own.items() if getattr(self, name) is None} | free
@@ -241,51 +325,33 @@ class SearchConfig:
         return None if self.epochs is None else self.epochs * stages
 
 
-def _check_encodable(values: Mapping[str, Any]) -> None:
-    """Reject text with bytes that are not UTF-8: a run directory could not write it down."""
-    for name, value in values.items():
-        for text in (name, value):
-            if isinstance(text, str) and not text.isprintable() and any("\ud800" <= one <= "\udfff" for one in text):
-                raise UserError(f"{shortened(name)} is {shortened(value)}, which is not valid UTF-8; use another name.")
+def _as_plain(name: str, value: Any) -> Any:
+    """Return a value in the type of its field if it is an equal one of NumPy, a path, a list or a device."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return str(value) if name == "precision" else int(value)  # 16 and 32 bits
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, list):
+        return tuple(value)
+    return str(value) if type(value).__name__ == "device" else value
 
 
-def check_kinds(config: SearchConfig) -> None:
-    """Reject anything but names and objects of the right kind for space, method, data, task and weights."""
-    given = {name: getattr(config, name) for name in ("space", "method", "data", "task")}
-    objects = {name: value for name, value in given.items() if not isinstance(value, str)}
-    if not objects and config.weights is None:
-        return  # without PyTorch, for a fast command
-    from archgrad.data import Data
-    from archgrad.method.bundle import Method
-    from archgrad.spaces import SearchSpace
-    from archgrad.tasks import BaseTask
-    from archgrad.training.weight_training import WeightTraining
+def names_with(key: str, *values: Any) -> list[str]:
+    """Return the names of the fields whose :func:`option` says one of these values by this name.
 
-    kinds = {"space": SearchSpace, "method": Method, "data": Data, "task": BaseTask}
-    for name, value in objects.items():
-        if not isinstance(value, kinds[name]):
-            raise UserError(
-                f"{name} is {shortened(value)}; it must be a name (see `archgrad list {_LISTS[name]}`) or an object of "
-                f"{class_path(kinds[name])}{', such as archgrad.Task(loss)' if name == 'task' else ''}."
-            )
-    if config.weights is not None and not isinstance(config.weights, WeightTraining):
-        raise UserError(f"weights is {shortened(config.weights)}; it must be an archgrad.WeightTraining.")
+    >>> names_with("resumed", "changed")
+    ['precision', 'local_batch_norm']
+    """
+    return [one.name for one in fields(SearchConfig) if one.metadata.get(key) in values]
 
 
-_LISTS = {"space": "spaces", "method": "methods", "data": "data", "task": "tasks"}
-
-
-def _whole(name: str, value: Any) -> int:
-    try:
-        return int(str(value))
-    except ValueError:
-        raise UserError(f"{name} is {value!r}; it must be a whole number.") from None
-
-
-def _check_member(part: str) -> None:
-    """Reject a setting whose part is not the name of a regularizer or a callback."""
-    from archgrad.callbacks import CALLBACKS
-    from archgrad.regularizers import REGULARIZERS
-
-    if part not in REGULARIZERS and part not in CALLBACKS:
-        raise unknown("part in a setting:", part, (*SETTABLE, *REGULARIZERS, *CALLBACKS))
+HINTS = get_type_hints(SearchConfig, include_extras=True)
+"""The types of the fields."""
+KINDS = {name: plain_types(kind) for name, kind in HINTS.items()}
+"""The types that a file or a command line may give for each field."""
+METHOD_PARTS = names_with("part", True)
+"""The fields that name parts of the method."""
+CHANGED = names_with("resumed", "changed")
+"""The fields that a resume compares, and that earlier versions wrote down only where they are not the default."""
+_HELP = [f"    - ``{one.name}``: {one.metadata['help']}" for one in fields(SearchConfig) if one.metadata.get("help")]
+SearchConfig.__doc__ = "\n".join([SearchConfig.__doc__ or "", *_HELP])

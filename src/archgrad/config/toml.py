@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from archgrad.config.search_config import SearchConfig
+from archgrad.config.checks import owned_parts
+from archgrad.config.search_config import KINDS, METHOD_PARTS, SearchConfig
 from archgrad.errors import UserError, shortened, unknown
-from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS
+from archgrad.parts.fields import check_value
 from archgrad.system.files import exists, read_text
 
 __all__ = [
-    "KINDS",
     "config_to_toml",
-    "nested_settings",
     "options_of",
+    "options_table",
     "parse_toml",
     "read_config",
     "read_run_config",
@@ -36,8 +35,7 @@ def config_to_toml(config: SearchConfig) -> str:
     """Return a configuration of names and plain values as TOML, readable by ``--config``."""
     import tomli_w
 
-    content = {name: value for name, value in asdict(config).items() if value is not None and name != "settings"}
-    return tomli_w.dumps({"format": FORMAT} | content | {"set": nested_settings(config.settings)})
+    return tomli_w.dumps({"format": FORMAT, **options_table(asdict(config))})
 
 
 def read_run_config(folder: Path) -> SearchConfig:
@@ -77,22 +75,15 @@ def without_replaced(values: dict[str, Any], given: Mapping[str, Any]) -> tuple[
     ``given`` has the names of options, and the paths of settings. Return the other values, and the names of what was
     dropped.
     """
-    from archgrad.regularizers import REGULARIZERS
-
-    scaled = (
-        values.get("alpha_budget") == "always" and "needs" in values
-    )  # a run wrote it, and scaled its recipe's rate
+    scaled = values.get("alpha_budget") == "always" and "needs" in values  # by a run, which scaled its recipe's rate
     if scaled and any(path in given for path in _RATES):
         values = values | {"alpha_budget": "published"}  # this rate is the user's
-    named = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "regularizer")
     replaced = {name for name in given if given[name] != values.get(name) and not str(given[name]).startswith("+")}
-    other_method = "method" in values and "method" in replaced
-    if other_method:
-        replaced |= {*named, *PARTS, *OPTIONAL_PARTS}
-    if "regularizer" in replaced:
-        replaced |= set(REGULARIZERS)
-    dropped = [path for path in values["settings"] if path.rpartition(".")[0] in replaced]
-    dropped += [name for name in named if other_method and name in values and name not in given]
+    replaced -= {"data"} if "method" in values else {"data", "method"}
+    parts = {part for name in replaced for part in owned_parts(name)}
+    dropped = [path for path in values["settings"] if path.rpartition(".")[0] in parts]
+    if "method" in replaced:
+        dropped += [name for name in METHOD_PARTS if name in values and name not in given]
     kept = {name: value for name, value in values.items() if name not in dropped}
     return kept | {"settings": {path: one for path, one in values["settings"].items() if path not in dropped}}, dropped
 
@@ -134,18 +125,15 @@ def _flat(content: Any, place: str) -> dict[str, Any]:
     return {f"{part}.{knob}": value for part, knobs in content.items() for knob, value in knobs.items()}
 
 
-def nested_settings(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return settings by path as tables of knobs by part, as TOML writes them."""
-    nested: dict[str, dict[str, Any]] = {}
+def options_table(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as a table of TOML, which has the settings by part under ``set``; :func:`options_of` reads it."""
+    settings, nested = options.get("settings", {}), dict[str, dict[str, Any]]()
+    check_value("settings", settings, Mapping[str, Any])
     for path, value in settings.items():
         part, _, knob = path.rpartition(".")
         nested.setdefault(part, {})[knob] = value
-    return nested
+    table = {name: value for name, value in options.items() if name != "settings" and value is not None}
+    return {**table, **({"set": nested} if nested else {})}
 
 
 _WORDS: dict[Any, str] = {bool: "true or false", str: "text in quotes", int: "a whole number", float: "a number"}
-KINDS = {
-    one.name: [kind for kind in _WORDS if kind.__name__ in re.findall(r"\w+", str(one.type))]
-    for one in fields(SearchConfig)
-}
-"""The types that a file may give for each option, from the types of the fields."""

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from archgrad.data.labels import stratified_sample
-from archgrad.data.resize import RESIZE_MODES
-from archgrad.errors import check_one_of
-from archgrad.parts.fields import Count, Range, check_fields
+from archgrad.data.resize import ResizeMode
+from archgrad.parts.fields import Count, Range, check_fields, check_value
 from archgrad.system.random_streams import StreamKey
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class LoadOptions:
 
     def __post_init__(self) -> None:
         check_fields(self, "{}")
-        check_one_of("resize", self.resize, RESIZE_MODES)
+        check_value("resize", self.resize, ResizeMode)
 
     def choose(self, labels: Tensor) -> Tensor:
         """Return the sorted indices of the labels [N] to keep, before any image is decoded."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -13,9 +14,9 @@ from archgrad.errors import UserError
 from archgrad.system.memory import check_images
 from archgrad.system.warn_once import warn_once
 
-__all__ = ["RESIZE_MODES", "resize"]
+__all__ = ["ResizeMode", "resize"]
 
-RESIZE_MODES = ("crop", "pad", "stretch")
+ResizeMode = Literal["crop", "pad", "stretch"]
 """How images that are not square become square: cut to the middle, with black borders, or distorted."""
 
 # The float copies take eight times the memory of the pixels; this keeps them below about 100 MB.
@@ -26,7 +27,7 @@ _logger = logging.getLogger(__name__)
 def resize(images: Tensor, size: int, mode: str = "crop") -> Tensor:
     """Resize uint8 images [N, C, H, W] to [N, C, size, size].
 
-    ``mode`` is one of :data:`RESIZE_MODES`. When H and W are multiples of the new ones, each new pixel is the exact
+    ``mode`` is one of :data:`ResizeMode`. When H and W are multiples of the new ones, each new pixel is the exact
     mean of its block, halves rounded up; otherwise the antialiased bilinear filter is used.
     """
     if size < 1:

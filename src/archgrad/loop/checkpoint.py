@@ -17,12 +17,13 @@ from typing import IO, Any
 import torch
 from torch import Tensor
 
+from archgrad.config.search_config import CHANGED
 from archgrad.errors import UserError, shortened
 from archgrad.parts.serialization import differences, digest, to_data
 from archgrad.system.files import atomic_write
 from archgrad.system.memory import total_memory
 
-__all__ = ["Checkpoints", "Identity"]
+__all__ = ["Checkpoints", "RunIdentity"]
 
 _log = logging.getLogger("archgrad")
 _FORMAT = "archgrad.checkpoint/3"
@@ -32,15 +33,15 @@ _SHARED_BYTES = 64 * 2**20
 _PLAIN = (dict, list, tuple, str, bytes, int, float, complex, type(None), torch.dtype, torch.device)
 _LONGEST_NUMBER = 64
 _SHOWN = 3
-_OPTIONAL = ("task", "precision", "local_batch_norm")
+_OPTIONAL = ("task", *CHANGED)
 """Parts that an identity names only where they are not the default, as those of earlier versions did not."""
 
 
 @dataclass(frozen=True)
-class Identity:
+class RunIdentity:
     """The parts and settings of a search by name; ``required`` omits fields at their defaults.
 
-    >>> Identity.of(seed=0, split=(0.5, 0.5)).data
+    >>> RunIdentity.of(seed=0, split=(0.5, 0.5)).data
     {'seed': 0, 'split': [0.5, 0.5]}
     """
 
@@ -48,14 +49,14 @@ class Identity:
     required: Mapping[str, Any]
 
     @classmethod
-    def of(cls, **parts: Any) -> Identity:
+    def of(cls, **parts: Any) -> RunIdentity:
         """Describe these parts."""
         return cls(to_data(parts), to_data(parts, sparse=True))
 
-    def with_parts(self, **parts: Any) -> Identity:
+    def with_parts(self, **parts: Any) -> RunIdentity:
         """Return the identity with these parts added."""
-        more = Identity.of(**parts)
-        return Identity({**self.data, **more.data}, {**self.required, **more.required})
+        more = RunIdentity.of(**parts)
+        return RunIdentity({**self.data, **more.data}, {**self.required, **more.required})
 
     @property
     def digest(self) -> str:
@@ -97,7 +98,7 @@ class Checkpoints:
         """Tell whether there is a checkpoint."""
         return self.current.exists() or self.previous.exists()
 
-    def save(self, content: dict[str, Any], identity: Identity) -> None:
+    def save(self, content: dict[str, Any], identity: RunIdentity) -> None:
         """Write a checkpoint, and keep the one before it."""
         with atomic_write(self.current) as file:
             _write_checkpoint(content, identity.data, file)
@@ -116,7 +117,7 @@ class Checkpoints:
                     return dict(_read_checkpoint(path)["identity"])
         return {}
 
-    def load(self, identity: Identity) -> dict[str, Any]:
+    def load(self, identity: RunIdentity) -> dict[str, Any]:
         """Return the newest intact checkpoint; raise a UserError if there is none or it belongs to another search."""
         problems = []
         for path in (self.current, self.previous):

@@ -37,24 +37,13 @@ def search(
     Each of the three is an object or a name: ``search("nasbench201", "gaea", "digits", epochs=3)``. A name brings its
     published settings. ``data`` may also be a dataset of PyTorch or Hugging Face, or a pair (inputs, targets) of
     tensors or arrays (:func:`archgrad.data.from_dataset`). All ``options`` are fields of
-    :class:`archgrad.SearchConfig`:
+    :class:`archgrad.SearchConfig`, whose help lists them:
 
-    - ``published``: everything to the letter of the recipe's paper: sizes, epochs, batches, all images (none held out),
-      the bare rate of α. Options that would change it are refused;
-    - ``epochs``, ``channels``, ``cells``, ``batch_size``, ``weights``: the size of the search. If you give one of them,
-      the others are as published; if you give none, all are chosen for ``time_limit`` minutes, by default 5;
-    - ``seed``, ``device``, ``precision``, ``deterministic``, ``compile``;
-    - ``threads``: by default the fastest number, or OMP_NUM_THREADS of the environment. The last bits depend on it;
-    - ``oracle``: the data sets of accuracy tables in which the cells are looked up, by default the searched one;
-    - ``workers``: the processes that read data that is not in memory;
-    - ``checkpoint_cells``: less memory and more time, by computing activations again in the backward pass;
-    - ``split``: the parts of the data for weights and architecture in a bilevel search, by default halves;
-    - ``held_out``: the share of the images that measures each epoch and trains no weights;
-    - ``alpha_budget``: how far α may move, by default as far as in the published search. A shorter search multiplies
-      the recipe's learning rate of α by published steps / own steps, and takes a rate that you set literally. "always"
-      multiplies that too, "off" keeps any rate, and a number is a factor for it;
-    - ``on_collapse``: warn, stop with the last usable architecture, switch to layer alignment from there, or ignore;
-    - ``settings``: any other knob, such as ``{"arch_optimizer.lr": 0.01}``.
+    - the size of the search is ``epochs``, ``channels``, ``cells``, ``batch_size`` and ``weights``. If you give one of
+      them, the others are as published; if you give none, all are chosen for ``time_limit`` minutes, by default 5;
+    - ``threads`` is by default the fastest number, or OMP_NUM_THREADS of the environment. The last bits depend on it;
+    - ``published`` refuses options that would change the search of the paper;
+    - ``settings`` are all other knobs, such as ``{"arch_optimizer.lr": 0.01}``.
 
     ``out`` is the run directory. The search writes its description, a checkpoint after every epoch, and ``files``,
     texts by name. ``resume`` continues from there to the same bits, as :func:`archgrad.resume` does.

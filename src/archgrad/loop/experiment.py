@@ -15,14 +15,15 @@ from torch import Tensor
 
 from archgrad.autodiff.gradients import constants, split_trained
 from archgrad.autodiff.tensors import Alpha, Weights
-from archgrad.config import SearchConfig, config_to_toml, named_config
+from archgrad.config import SearchConfig, config_to_toml
+from archgrad.config.naming import named_config
 from archgrad.config.resolve import ResolvedSearch
 from archgrad.data import Data, Loader
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.distributed.processes import from_first, own_device, processes
 from archgrad.errors import UserError
-from archgrad.loop.checkpoint import Checkpoints, Identity
+from archgrad.loop.checkpoint import Checkpoints, RunIdentity
 from archgrad.loop.checks import check_before_training, check_norms
 from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
 from archgrad.loop.precision import LossScale, check_precision
@@ -91,7 +92,8 @@ class Experiment:
         loaders = Loaders.of(data, split, single, size, int(config.seed), device, config.workers)
         described = {
             "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
-            "data": _about(data), "split": fractions, **_described(config, task, data),
+            "data": _about(data), "split": fractions, "augmentation": data.augmentation, **config.compared,
+            **({} if task == Classification() else {"task": task.described}),
         }  # fmt: skip
         experiment = cls(parts, method, options, device, *loaders, described)
         check_before_training(experiment)
@@ -177,9 +179,9 @@ class Experiment:
         return self.space.searched_blocks(self.options)
 
     @cached_property
-    def identity(self) -> Identity:
+    def identity(self) -> RunIdentity:
         """What distinguishes this search from others, for its checkpoints."""
-        return Identity.of(**self.described)
+        return RunIdentity.of(**self.described)
 
     @cached_property
     def outputs(self) -> int:
@@ -300,17 +302,6 @@ class Experiment:
 
 def _about(data: Data) -> dict[str, Any]:
     return {"name": data.name, "images": len(data), "classes": data.num_classes, "digest": data.digest()}
-
-
-def _described(config: SearchConfig, task: BaseTask, data: Data) -> dict[str, Any]:
-    """Return the other settings that tell a search from others; new ones only where they are not the default."""
-    return {
-        "augmentation": data.augmentation, "seed": int(config.seed), "held_out": float(config.held_out),
-        "on_collapse": config.on_collapse,
-        **({} if task == Classification() else {"task": task.described}),
-        **({} if config.precision == "32" else {"precision": config.precision}),
-        **({"local_batch_norm": True} if config.local_batch_norm else {}),
-    }  # fmt: skip
 
 
 def _kept_numbers(folder: Path) -> dict[str, Any]:

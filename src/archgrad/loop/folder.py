@@ -19,7 +19,7 @@ from archgrad.errors import (
     FolderInUseError,
     UserError,
 )
-from archgrad.loop.checkpoint import Checkpoints, Identity
+from archgrad.loop.checkpoint import Checkpoints, RunIdentity
 from archgrad.loop.state import nothing_decided
 from archgrad.parts.fields import Range, check_value
 from archgrad.spaces import Genotype
@@ -81,7 +81,7 @@ class RunFolder(Callback):
     def __init__(
         self,
         path: Path,
-        identity: Identity,
+        identity: RunIdentity,
         files: Mapping[str, str] | None = None,
         part: StageOf | None = None,
         run_kind: RunKind = "search",
@@ -98,7 +98,7 @@ class RunFolder(Callback):
         """The folder to resume: this one, or for a stage that of the whole search."""
         return self.path if self.part is None else self.part.home
 
-    def stage(self, identity: Identity, part: StageOf) -> RunFolder:
+    def stage(self, identity: RunIdentity, part: StageOf) -> RunFolder:
         """Return the folder of a stage; its identity includes that of the whole search."""
         own = identity.with_parts(stage=str(part), of=self.identity.digest)
         return RunFolder(stage_folder(self.path, part.number), own, part=part)
@@ -284,7 +284,7 @@ def ending_of(search: SearchView) -> dict[str, Any]:
 
 
 def summary_of(
-    identity: Identity,
+    identity: RunIdentity,
     history: Sequence[Record],
     genotype: Genotype,
     epochs: int,

@@ -11,9 +11,10 @@ import torch
 
 from archgrad import tables
 from archgrad.callbacks import Callback
-from archgrad.config import SearchConfig, published_lines, read_run_config
+from archgrad.config import SearchConfig, read_run_config
+from archgrad.config.images import published_lines
 from archgrad.config.resolve import ResolvedSearch, resolve
-from archgrad.config.search_config import SIZES
+from archgrad.config.search_config import SIZE_FIELDS
 from archgrad.data import Data
 from archgrad.distributed.processes import processes
 from archgrad.errors import UserError, shortened
@@ -79,9 +80,8 @@ def prepare(
 
 def _sized_as(config: SearchConfig, begun: SearchConfig) -> SearchConfig:
     """Return the configuration with the sizes that a search was begun with."""
-    names = {*SIZES.values(), "limit"}
-    config = config.with_sizes()
-    return replace(config, **{name: getattr(begun, name) for name in names}, time_limit=0.0)
+    sizes = {name: getattr(begun, name) for name in SIZE_FIELDS}
+    return replace(config.with_sizes(), **sizes, time_limit=0.0)
 
 
 def _sized(config: SearchConfig, data: Data, tell: Tell) -> SearchConfig:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.callbacks import Callback
-from archgrad.config import SearchConfig, config_with, read_run_config
+from archgrad.config import SearchConfig, read_run_config
+from archgrad.config.naming import config_with
 from archgrad.config.resolve import resolve
 from archgrad.data import as_data
 from archgrad.hypergradients import Batches, EvaluationPoint

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from archgrad.config import SearchConfig
 from archgrad.config.resolve import ResolvedSearch, method_of, resolve, space_of
+from archgrad.config.search_config import SIZE_FIELDS
 from archgrad.data import Data
 from archgrad.distributed.processes import from_first
 from archgrad.errors import UserError
@@ -144,11 +145,10 @@ def _size_in_words(config: SearchConfig) -> str:
 
 def _check_free(config: SearchConfig) -> None:
     """Reject a time limit if all sizes are given."""
-    sizes = (config.epochs, config.channels, config.cells, config.batch_size, config.limit)
-    if all(size is not None for size in sizes):
+    if all(getattr(config, name) is not None for name in SIZE_FIELDS):
         raise UserError(
-            f"time_limit is {config.time_limit:g}, but epochs, channels, cells, batch_size and limit are all given, so "
-            f"nothing is left to choose; leave out the limit or one of them."
+            f"time_limit is {config.time_limit:g}, but {', '.join(SIZE_FIELDS)} are all given, so nothing is left to "
+            f"choose; leave out the time limit or one of them."
         )
 
 

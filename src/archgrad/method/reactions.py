@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from archgrad.errors import UserError, check_one_of
+from archgrad.errors import UserError
+from archgrad.parts.fields import check_value
 
 if TYPE_CHECKING:
     from archgrad.callbacks import Callback
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
     from archgrad.method.bundle import Method
     from archgrad.spaces import SearchSpace
 
-__all__ = ["REACTIONS", "check_reaction", "cures_of", "diagnosed", "doctors", "switched"]
+__all__ = ["Reaction", "check_reaction", "cures_of", "diagnosed", "doctors", "switched"]
 
-REACTIONS = ("warn", "stop", "switch", "ignore")
+Reaction = Literal["warn", "stop", "switch", "ignore"]
 """What a search may do when it collapses."""
 
 
@@ -25,7 +26,7 @@ def check_reaction(reaction: str, method: Method, space: SearchSpace) -> None:
     """Raise a UserError, before any training, if a search cannot react to a collapse in this way."""
     from archgrad.spaces import SKIP
 
-    check_one_of("on_collapse", reaction, REACTIONS)
+    check_value("on_collapse", reaction, Reaction)
     if reaction in ("stop", "switch") and not method.arch_optimizer.moves:
         raise UserError(
             f"on_collapse is {reaction!r}, but {type(method.arch_optimizer).__name__} never moves the architecture, "

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from torch import Tensor
 
 from archgrad.data import Normalization
-from archgrad.data.resize import RESIZE_MODES, resize
-from archgrad.errors import UserError, check_one_of, shortened
-from archgrad.parts.fields import Count, Range, check_fields
+from archgrad.data.resize import ResizeMode, resize
+from archgrad.errors import UserError, shortened
+from archgrad.parts.fields import Count, Range, check_fields, check_value
 
 __all__ = ["Preprocessing"]
 
@@ -26,7 +26,7 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_one_of("resize", self.resize, RESIZE_MODES)
+        check_value("resize", self.resize, ResizeMode)
         if len(self.normalization.mean) != self.channels:
             raise UserError(
                 f"the images have {self.channels} channels, but there are {len(self.normalization.mean)} means; give "

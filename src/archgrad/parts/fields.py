@@ -36,6 +36,7 @@ __all__ = [
     "check_fields",
     "check_value",
     "checked",
+    "plain_types",
     "read_value",
 ]
 
@@ -107,6 +108,18 @@ def read_value(name: str, value: Any, kind: Any) -> Any:
     found = _read(value, kind)
     check_value(name, found, kind)
     return found
+
+
+def plain_types(kind: Any) -> list[type]:
+    """Return the types of numbers, texts and truth values in a type.
+
+    >>> plain_types(Positive | Literal["auto"] | None)
+    [<class 'float'>, <class 'str'>]
+    """
+    if get_origin(kind) is Literal:
+        return [type(get_args(kind)[0])]
+    inner = get_args(kind)[:1] if get_origin(kind) is Annotated else get_args(kind)
+    return [kind] if kind in (bool, str, int, float) else [one for part in inner for one in plain_types(part)]
 
 
 def _mistake(name: str, value: object, kind: Any) -> UserError:
@@ -262,9 +275,13 @@ def _described(kind: Any, value: object) -> str:
     if origin is tuple:
         count = "any number of" if arguments[-1] is Ellipsis else len(arguments)
         return f"a tuple of {count} values, each {_described(arguments[0], None)}"
+    if origin in (dict, Mapping):
+        return (
+            f"a dictionary, each key {_described(arguments[0], None)} and each value {_described(arguments[1], None)}"
+        )
     if kind in (None, types.NoneType):
         return "None"
-    words = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text"}
+    words = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text", Any: "anything"}
     return words.get(kind) or f"of type {getattr(origin or kind, '__name__', kind)}"
 
 

@@ -68,6 +68,13 @@ class Registry(Mapping[str, Callable[..., Part]], Generic[Part]):
                 return name
         return import_path(type(part))
 
+    def label_of(self, part: Part) -> str:
+        """Return the name of a part; a part without one gets a name from which nothing can be built."""
+        try:
+            return self.name_of(part)
+        except UserError:
+            return f"unnamed:{type(part).__name__}"
+
     def _imported(self, path: str) -> Callable[..., Part]:
         found: Any = import_part(path)
         if not isinstance(found, type) or not issubclass(found, self.base):

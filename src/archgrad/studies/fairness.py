@@ -8,6 +8,7 @@ from typing import Any
 
 from archgrad.config import SearchConfig
 from archgrad.config.resolve import method_of, resolve, space_of, training_of
+from archgrad.config.search_config import SIZE_FIELDS
 from archgrad.errors import UserError, unknown
 from archgrad.loop.sizes import fit_sizes
 from archgrad.studies.plan import BLACKBOX, BUDGETS, Benchmark, PlannedRun, StudyPlan, Variant
@@ -17,7 +18,6 @@ __all__ = ["NO_EPOCHS", "check_plan", "conditions_of", "differences", "fill_in_s
 _MINUTES = 5.0
 """The time of each run if the study gives no size."""
 NO_EPOCHS = "has no epochs:"
-_SIZES = ("epochs", "batch_size", "channels", "cells", "limit")
 
 
 def fill_in_sizes(
@@ -61,7 +61,7 @@ def _sizes(config: SearchConfig, tell: Callable[[str], None]) -> dict[str, Any]:
     if not config.is_sized:
         chosen = fit_sizes(replace(config, time_limit=config.time_limit or _MINUTES), config.load_data(), tell)
         tell(f"{chosen}, for all variants")
-        return {name: value for name in _SIZES if (value := getattr(chosen.config, name)) is not None}
+        return {name: value for name in SIZE_FIELDS if (value := getattr(chosen.config, name)) is not None}
     config = config.with_sizes()
     space, method = space_of(config), method_of(config)
     training = training_of(config, space, method)

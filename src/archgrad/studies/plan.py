@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from archgrad.config import SearchConfig
-from archgrad.config.toml import nested_settings, options_of, parse_toml, read_toml
+from archgrad.config.toml import options_of, options_table, parse_toml, read_toml
 from archgrad.errors import UserError, shortened, unknown
-from archgrad.parts.fields import Range, check_value
+from archgrad.parts.fields import Range, check_value, read_value
 
 if TYPE_CHECKING:
     from archgrad.spaces import SearchSpace
@@ -28,7 +28,6 @@ __all__ = [
     "Variant",
     "begun_plan_from_toml",
     "begun_plan_to_toml",
-    "options_table",
     "plan_from_toml",
     "plan_of",
     "plan_to_toml",
@@ -309,7 +308,7 @@ def split_names(what: str, names: str | Sequence[str]) -> list[str]:
     ['darts', 'gaea']
     """
     check_value(what, names, str | Sequence[str])
-    return [name.strip() for name in names.split(",") if name.strip()] if isinstance(names, str) else list(names)
+    return list(read_value(what, names, tuple[str, ...]))
 
 
 def seeds_of(value: Any) -> tuple[int, ...]:
@@ -371,14 +370,6 @@ def _as_ranges(seeds: Sequence[int]) -> str:
         else:
             ranges.append([seed, seed])
     return ",".join(f"{first}-{last}" for first, last in ranges)
-
-
-def options_table(options: Options) -> dict[str, Any]:
-    """Return options as a table of TOML, which has the settings by part under ``set``."""
-    settings = options.get("settings", {})
-    check_value("settings", settings, Mapping[str, Any])
-    table = {name: value for name, value in options.items() if name != "settings" and value is not None}
-    return {**table, **({"set": nested_settings(settings)} if settings else {})}
 
 
 def _options_in(table: Mapping[str, Any], place: str, own: Sequence[str] = ()) -> dict[str, Any]:

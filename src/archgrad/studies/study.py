@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from archgrad.config.toml import options_table
 from archgrad.errors import UserError
 from archgrad.parts.fields import Count, check_value
 from archgrad.studies.checklist import ChecklistItem, facts_of, fill_in
@@ -15,7 +16,7 @@ from archgrad.studies.curves import MeanPoint, study_curves
 from archgrad.studies.engines import ENGINES, Engine, make_engine
 from archgrad.studies.fairness import check_plan, fill_in_sizes
 from archgrad.studies.folder import RunStatus, StudyFolder
-from archgrad.studies.plan import StudyPlan, options_table, plan_of, split_names
+from archgrad.studies.plan import StudyPlan, plan_of, split_names
 from archgrad.studies.results import BenchmarkResults, TopArchitecture, read_results, top_of_benchmark
 from archgrad.studies.summary import BenchmarkSummary, number_table, summarize_benchmark
 from archgrad.studies.tables import ResultTable

@@ -11,7 +11,8 @@ from typing import Any
 
 from archgrad.callbacks import Callback
 from archgrad.callbacks.progress import Display
-from archgrad.config import SearchConfig, config_to_toml, named_config
+from archgrad.config import SearchConfig, config_to_toml
+from archgrad.config.naming import named_config
 from archgrad.config.resolve import resolve
 from archgrad.data import SOURCES, as_data
 from archgrad.distributed.processes import processes

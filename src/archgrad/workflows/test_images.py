@@ -34,7 +34,8 @@ def find_test_images(config: SearchConfig, train: Data, given: Any = None) -> Da
 
 def _test_part(config: SearchConfig) -> Data | None:
     """Return the test part of the source of the training images, None if there is none."""
-    name, folder, size, resize = config.data, config.data_dir, config.image_size, config.resize
+    name, folder, size = config.data, config.data_dir, config.image_size
+    resize: str = config.resize
     if not isinstance(name, str):
         origin = name.origin
         if origin is None:

@@ -10,9 +10,10 @@ from types import MappingProxyType
 from typing import Any
 
 from archgrad.arch_optimizers import Fixed
-from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config
+from archgrad.config import SearchConfig, config_to_toml, read_run_config
+from archgrad.config.checks import SETTABLE
+from archgrad.config.naming import config_with, named_config
 from archgrad.config.resolve import resolve, space_of
-from archgrad.config.search_config import SETTABLE
 from archgrad.data import Data
 from archgrad.discretizers import Argmax
 from archgrad.distributed.processes import from_first
@@ -44,10 +45,6 @@ NO_TEST = "none"
 MOST_EPOCHS = 300
 """More epochs than this do not help small networks."""
 _MOST_SEEDS = 1000
-_NOT_FOR_TRAINING = (
-    "space", "method", "relaxation", "hypergradient", "arch_optimizer", "regularizer", "discretizer", "split",
-    "on_collapse", "alpha_budget", "oracle", "checkpoint_cells", "needs", "published", "data",
-)  # fmt: skip
 _TRAINED_PARTS = ("weights", "supernet", "augmentation", "task")
 _PUBLISHED_SIZE = 32
 _OVERHEAD = 1.1
@@ -85,7 +82,7 @@ class Training:
     ) -> Training:
         """Describe a training by the arguments of :func:`archgrad.train`; an option that is None is left out."""
         chosen = look_up("preset", preset, PRESETS)
-        known = [one.name for one in fields(SearchConfig) if one.name not in _NOT_FOR_TRAINING]
+        known = [one.name for one in fields(SearchConfig) if one.metadata.get("trains", True)]
         for name in options:
             if name not in (*known, "stem"):
                 raise unknown("option of a training:", name, (*known, "stem"))

@@ -14,8 +14,8 @@ from shlex import quote
 from statistics import fmean, stdev
 from typing import Any, Literal
 
-from archgrad.errors import UserError, check_one_of
-from archgrad.parts.fields import checked
+from archgrad.errors import UserError
+from archgrad.parts.fields import check_value, checked
 from archgrad.spaces import Genotype, NASBench1Shot1
 from archgrad.spaces.nasbench101 import Module, genotype_of, module_of
 from archgrad.tables.base import data_files, load_once
@@ -82,7 +82,7 @@ class CellRecord:
 
     def accuracies(self, measure: str) -> tuple[float, ...]:
         """Return the final accuracies of the runs on the images of ``train``, ``valid`` or ``test``."""
-        check_one_of("measure", measure, ("train", *MEASURES))
+        check_value("measure", measure, Literal["train", "valid", "test"])
         return tuple(100 * float(getattr(run, measure)) for run in self.runs)
 
     def spread(self, measure: str) -> float:
@@ -185,7 +185,7 @@ class CellTable:
     def _cells(self, measure: Measure, epochs: int) -> Any:
         import pyarrow.compute as pc
 
-        check_one_of("measure", measure, MEASURES)
+        check_value("measure", measure, Measure)
         self.check_epochs(epochs)
         return self._means.filter(pc.equal(self._means["epochs"], epochs))
 

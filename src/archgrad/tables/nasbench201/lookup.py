@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.callbacks import Measures
-from archgrad.errors import UserError, check_one_of
+from archgrad.errors import UserError, unknown
 from archgrad.spaces import Genotype, NASBench201, SearchSpace
 from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, oracle_measure
 from archgrad.tables.nasbench201.cells import codes_without
@@ -88,7 +88,8 @@ class AccuracyOracle(CellLookup):
     def __post_init__(self) -> None:
         super().__post_init__()
         for dataset in self.datasets:
-            check_one_of("datasets", dataset, DATASETS)
+            if dataset not in DATASETS:
+                raise unknown("value of datasets:", dataset, DATASETS)
 
     def measures_of(self, genotype: Genotype) -> Measures:
         """Return one accuracy per data set."""
