@@ -9,6 +9,7 @@ from typing import TypeVar
 
 __all__ = [
     "ArchgradError",
+    "BrokenImageError",
     "DiskError",
     "DivergedError",
     "FolderInUseError",
@@ -46,6 +47,10 @@ class UserError(ArchgradError, ValueError):
 
 class ImageSizeError(UserError):
     """The images have different sizes, or are too large, so that they must be resized."""
+
+
+class BrokenImageError(UserError):
+    """An image file is damaged, or no file that may be read."""
 
 
 class FolderInUseError(UserError):

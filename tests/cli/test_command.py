@@ -351,7 +351,7 @@ def test_genotypes_are_read_from_files_and_run_directories(archgrad):
         (["search", "--oracle", ""], "unknown data set"),
         (["search", "--oracle", "cifar11"], "'cifar11'; did you mean 'cifar10'"),
         (["draw", BEST, "-o", "/dev/null/x.txt"], "/dev/null"),
-        (["resume", "nowhere"], "run.json"),
+        (["resume", "nowhere"], "there is no folder"),
         (["list", "space"], "did you mean 'spaces'?"),
         (["query", "|a~0|"], "unknown"),
         (["query", BEST, "--table", "none.csv"], "none.csv"),
@@ -484,3 +484,7 @@ def test_it_takes_an_optimizer_a_device_and_a_precision(archgrad):
     code, _, err = archgrad("search", "--method", "darts-2nd", "--set", "weights.optimizer=adamw", *options[-10:])
     assert code == 2
     assert "weights.optimizer is 'adamw'" in err
+
+
+def test_the_help_has_whole_sentences(archgrad):
+    assert "..." not in archgrad("--help")[1].partition("Commands:")[2]

@@ -26,6 +26,7 @@ def test_the_diagnosis_leads_and_the_next_steps_follow(archgrad: Any) -> None:
     assert "as searched, 2 channels and 1 cell per stage, 8×8 pixels" in out
     assert "at the size of published results, 16 channels and 5 cells per stage, 32×32 pixels" in out
     assert "archgrad inspect run" in out
+    assert "archgrad train run" in out
 
 
 def test_json_has_the_same(archgrad: Any) -> None:

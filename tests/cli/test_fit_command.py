@@ -25,7 +25,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_fit_says_what_it_found_and_exports_it(archgrad, planned, tmp_path):
-    code, out, err = archgrad(*SMALL, "-o", "net.onnx")
+    code, out, err = archgrad(*SMALL, "--model", "net.onnx")
     assert code == 0, err
     assert "80 images of 10 classes at 8×8 pixels" in out
     assert "lr = " not in out
@@ -45,7 +45,7 @@ def _picture(home: Path) -> list[Path]:
 
 def test_a_killed_fit_is_resumed_from_elsewhere(archgrad, planned, tmp_path, monkeypatch):
     write_images(tmp_path / "pictures", 30)
-    command = ("fit", "pictures", "--threads", 1, "-o", "model", "--out", "run")
+    command = ("fit", "pictures", "--threads", 1, "--model", "model", "-o", "run")
     killer = Killer("round 1 of 2")
     monkeypatch.setattr("archgrad.cli.fit.progress_for", lambda *args, **more: killer)
     monkeypatch.setattr("archgrad.cli.fit.say", lambda text, console: killer.tell(text))
@@ -66,11 +66,12 @@ def test_a_killed_fit_is_resumed_from_elsewhere(archgrad, planned, tmp_path, mon
     ("options", "message"),
     [
         (("--budget", "nonsense"), "budget is 'nonsense'; write a positive time"),
-        (("-o", "model.xyz"), "(-o) is '"),
-        (("-o", "missing/net.onnx"), "give a file in a folder that exists"),
-        (("-o", "x" * 300), "no file can have this name"),
-        (("-o", "full"), "it is not empty and no model, so give a new folder"),
-        (("-o", "full/file"), "give a folder, or a file that ends with .onnx"),
+        (("--model", "model.xyz"), "(--model) is '"),
+        (("--model", "missing/net.onnx"), "give a file in a folder that exists"),
+        (("--model", "x" * 300), "no file can have this name"),
+        (("--model", "full"), "it is not empty and no model, so give a new folder"),
+        (("--model", "full/file"), "give a folder, or a file that ends with .onnx"),
+        (("-o", "net.onnx"), "--model"),
         (("--max-params", "0"), "max_params is '0'; write a positive number"),
         (("--max-madds", "10"), "no width keeps the limits"),
         (("--compare", "0"), "--compare"),

@@ -179,6 +179,13 @@ def test_mistakes_exit_with_2_and_a_sentence(archgrad, arguments, sentence):
     assert out == ""
 
 
+def test_numbers_of_many_digits_are_cut(archgrad):
+    made("run", history([0.0] * 7), more=f"seed = {10**300}\n")
+    code, out, _ = archgrad("inspect", "run")
+    assert code == 0
+    assert max(map(len, out.split())) < 200
+
+
 def test_it_compares_the_layers_and_keeps_it_in_the_run(archgrad):
     assert archgrad("search", "--method", "darts", *TINY, "--cells", 2, "--epochs", 1, "--out", "run")[0] == 0
     code, out, err = archgrad("inspect", "run", "--layers", "--batches", 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 
@@ -104,6 +105,41 @@ def test_odd_names_do_not_reach_the_terminal(archgrad, folder, tmp_path):
     assert (code, len(out.splitlines())) == (0, 1)
     assert "\x1b" not in out
     assert "50 %" in out
+
+
+@pytest.mark.parametrize("predicts", ["labels", "numbers"])
+def test_labels_and_numbers_are_predicted_too(archgrad, folder, images, tmp_path, predicts):
+    model = Model.load(folder)
+    object.__setattr__(model, "about", {"predicts": predicts, "threshold": 0.3})
+    model.save(tmp_path / "model")
+    path = images / "a.png"
+    image = decode_one(Encoded(path.name, lambda: path.open("rb")), LoadOptions(image_size=16), 3)
+    (outputs,) = model.logits(model.preprocessing(image[None])).tolist()
+    chosen = {name: 1 / (1 + math.exp(-one)) for name, one in zip(CLASSES, outputs, strict=True)}
+    (found,) = json.loads(archgrad("predict", "model", path, "--json")[1])
+    if predicts == "numbers":
+        assert found["numbers"] == pytest.approx(outputs, abs=1e-5)
+        assert f"{outputs[0]:.4g}" in archgrad("predict", "model", path)[1]
+    else:
+        assert {one["label"]: pytest.approx(one["probability"], abs=1e-5) for one in found["labels"]} == {
+            name: one for name, one in chosen.items() if one > 0.3
+        }
+        assert archgrad("predict", "model", images)[0] == 0
+    assert "--top is 2" in archgrad("predict", "model", path, "--top", 2)[2]
+
+
+def test_an_onnx_file_whose_outputs_are_no_floats_is_refused(archgrad, folder, images):
+    import onnx
+
+    proto = onnx.load(folder.with_name("net.onnx"))
+    whole = proto.graph.output[0].name
+    proto.graph.node.append(onnx.helper.make_node("Cast", [whole], ["whole"], to=onnx.TensorProto.INT64))
+    proto.graph.output[0].name = "whole"
+    proto.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    onnx.save(proto, "whole.onnx")
+    code, out, err = archgrad("predict", "whole.onnx", images / "a.png")
+    assert (code, out) == (2, "")
+    assert "torch.int64" in err
 
 
 def test_outputs_that_are_no_numbers_are_refused(archgrad, folder, images, tmp_path):

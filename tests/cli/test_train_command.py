@@ -104,3 +104,19 @@ def test_the_five_best_guesses_are_told(archgrad: Any) -> None:
     assert all(one["test"]["top5_accuracy"] >= one["test"]["accuracy"] for one in seeds)
     assert told.split()[2:4] == [f"{mean:.2f}", "%"]
     assert "train_top5_accuracy" in Path("run/seed-0/metrics.jsonl").read_text()
+
+
+def test_plot_and_inspect_name_trainings_shortly(archgrad, tmp_path):
+    """No JSON, no class paths, and no diagnosis of a search that was none."""
+    for name, cell in (("known", "darts-v2"), ("residual", "resnet")):
+        line = ["train", cell, "--epochs", 1, "--channels", 2, "--cells", 3, "--limit", 100, "--out", name]
+        assert archgrad(*line, *(["--tensorboard"] if name == "known" else []))[0] == 0
+    assert (tmp_path / "known" / "tensorboard").is_dir()
+    out = archgrad("plot", "known", "residual", "-o", "curves.svg")[1]
+    assert "architecture=darts-v2" in out
+    assert "architecture=resnet" in out
+    code, shown, _ = archgrad("inspect", "residual")
+    assert code == 0
+    assert "train on resnet" in shown
+    for text in (out, shown):
+        assert not any(word in text for word in ("{", "SingleArchitecture", "diagnosis:"))

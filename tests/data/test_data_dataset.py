@@ -122,8 +122,10 @@ def test_a_constant_channel_becomes_zero() -> None:
 
 
 def test_normalization_refuses_nonsense() -> None:
-    with pytest.raises(UserError, match="positive"):
+    with pytest.raises(UserError, match="greater than 0"):
         Normalization((0.5,), (0.0,))
+    with pytest.raises(UserError, match="mean of Normalization"):
+        Normalization((10**400,), (1.0,))
     with pytest.raises(UserError, match="one per channel"):
         Normalization((0.5,), (1.0, 1.0))
     with pytest.raises(UserError, match="3 channels, but the normalization was measured on 1"):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from image_files import Image, pixels, write_folder
+from PIL import ImageOps
 
 from archgrad.data import folder
 from archgrad.errors import UserError
@@ -86,6 +87,8 @@ def test_folder_mistakes(tmp_path: Path) -> None:
         folder(tmp_path)
     (tmp_path / "b" / "broken.jpg").write_bytes(b"\xff\xd8 not really")
     with pytest.raises(UserError, match=r"broken\.jpg' cannot be read"):
+        folder(tmp_path, strict=True)
+    with pytest.raises(UserError, match=r"has no images of 1 of its 2 classes \(b\)"):
         folder(tmp_path)
     with pytest.raises(UserError, match="there is no folder at"):
         folder(tmp_path / "a" / "1.png")
@@ -101,14 +104,55 @@ def test_what_is_not_read_is_counted_and_named(tmp_path: Path, said: list[str]) 
     ]
 
 
-@pytest.mark.parametrize("parts", [("train", "val", "test"), ("", "test")])
-def test_parts_that_a_search_does_not_use_are_named(parts: tuple[str, ...], tmp_path: Path, said: list[str]) -> None:
+@pytest.mark.parametrize("parts", [("train", "val", "test"), ("", "test"), ("train", "more")])
+def test_folders_that_are_in_no_part_are_named(parts: tuple[str, ...], tmp_path: Path, said: list[str]) -> None:
     home = tmp_path / "animals"
     for part in parts:
         write_folder(home / part, {"cat/1.png": pixels(1), "dog/1.png": pixels(2)})
     assert folder(home).classes == ("cat", "dog")
-    unused = "'test', 'val'" if "val" in parts else "'test'"
-    assert said == [f"a search does not use the images in {unused} of '{home}'."]
+    assert ["'more'" in line for line in said] == ([True] if "more" in parts else [])
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["in-memory", "lazy"])
+def test_a_few_broken_files_are_left_out_and_named(
+    in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    if not in_memory:
+        monkeypatch.setattr("archgrad.data.sources.encoded.MOST_IN_MEMORY", 0)
+    write_folder(tmp_path, {f"{label}/{number}.png": pixels(number) for label in "ab" for number in range(10)})
+    whole = (tmp_path / "a" / "3.png").read_bytes()
+    (tmp_path / "a" / "3.png").write_bytes(whole[: len(whole) // 2])
+    data = folder(tmp_path)
+    images = data.read(torch.arange(len(data)))
+    assert data.targets.tolist() == [0] * (9 if in_memory else 10) + [1] * 10
+    assert torch.equal(images[3], images[3 if in_memory else 4])
+    assert torch.equal(images[-10:], images[[0, 1, 2, -7, *range(3 if in_memory else 4, 9 if in_memory else 10)]])
+    assert len(said) == 1
+    assert all(word in said[0] for word in ("1 of 20 images", "a/3.png", "--strict"))
+    with pytest.raises(UserError, match=r"a/3\.png' cannot be read"):
+        folder(tmp_path, strict=True).read(torch.tensor([3]))
+    (tmp_path / "b" / "3.png").write_bytes(b"")
+    with pytest.raises(UserError, match=r"at least 2 of 20 images .*a/3\.png'.*b/3\.png'.* at most 5 %"):
+        folder(tmp_path).read(torch.arange(20))
+
+
+@pytest.mark.parametrize("held", range(1, 9))
+@pytest.mark.parametrize("large", [False, True], ids=["small", "shrunk"])
+def test_photos_are_turned_as_exif_says(
+    held: int, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archgrad.data.sources.decode._LARGE", 100 if large else 1 << 22)
+    exif = Image.Exif()
+    exif[0x0112] = held
+    for label in "ab":
+        for place in ("stored", "upright"):
+            (tmp_path / place / label).mkdir(parents=True)
+        Image.fromarray(pixels(1, 24, 16)).save(tmp_path / "stored" / label / "1.png", exif=exif)
+        with Image.open(tmp_path / "stored" / label / "1.png") as stored:
+            upright = ImageOps.exif_transpose(stored)
+        Image.fromarray(np.asarray(upright)).save(tmp_path / "upright" / label / "1.png")
+    read, expected = (folder(tmp_path / name, image_size=4 if large else None) for name in ("stored", "upright"))
+    assert torch.equal(read.images, expected.images)
 
 
 def test_names_that_are_no_text_are_escaped(tmp_path: Path) -> None:
@@ -121,7 +165,7 @@ def test_pipes_and_folders_without_permission_are_refused(tmp_path: Path, monkey
     write_folder(tmp_path, {"a/1.png": pixels(1), "b/1.png": pixels(2)})
     os.mkfifo(tmp_path / "a" / "2.png")
     with pytest.raises(UserError, match=r"the image '.*2\.png' is a pipe"):
-        folder(tmp_path)
+        folder(tmp_path, strict=True)
 
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied")

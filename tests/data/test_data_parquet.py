@@ -92,7 +92,7 @@ def test_parquet_folders_and_lists(tmp_path: Path) -> None:
 )
 def test_parquet_mistakes(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        parquet(write_parquet(tmp_path / "a.parquet", **changes))
+        parquet(write_parquet(tmp_path / "a.parquet", **changes), strict=True)
 
 
 def test_parquet_without_images_or_truncated(tmp_path: Path) -> None:

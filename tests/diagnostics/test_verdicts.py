@@ -66,6 +66,7 @@ RISING = [0.0, 1 / 6, 1 / 6, 2 / 6, 3 / 6, 3 / 6, 3 / 6]
         (records([0.2] * 4, entropy=1.1, entropy_max=1.386, lead=0.01), "undecided", None),  # two rivals
         (records([0.2] * 4, entropy=1.1, entropy_max=1.386, lead=0.3), "healthy", None),
         (records([0.2] * 4, heldout_accuracy=14.0, heldout_chance=10.0), "untrained", None),
+        (records([0.2] * 4, heldout_accuracy=20.0, heldout_chance=10.0), "untrained", None),
         (records([0.2] * 4, heldout_accuracy=60.0, heldout_chance=10.0), "healthy", None),
         (records([0.2] * 4, heldout_accuracy=51.0, heldout_chance=50.0), "untrained", None),  # two classes
         (records([0.2] * 4, heldout_accuracy=14.0, heldout_chance=10.0, entropy=1.6), "untrained", None),
@@ -179,12 +180,14 @@ def test_every_diagnosis_says_how_far_it_is_decided_and_how_well_it_has_learned(
     found = diagnose(records([0.2] * 4, entropy=0.693, entropy_max=1.386, lead=0.4, **told), EPOCHS)
     assert found.sentences[:2] == (
         "decided 50 %: entropy 0.693 of 1.386, and the first choice leads the second by 0.40",
-        "held-out accuracy is 60.0 %, 99.0 % in training: the weights remember their images",
+        "held-out accuracy is 60.0 % (mean of 3 epochs), 99.0 % in training: the weights remember their images",
     )
     assert found.evidence["decided"] == pytest.approx(0.5)
     assert "more images" in found.advice
     hardly = diagnose(records([0.2] * 4, heldout_accuracy=12.0, heldout_chance=10.0), EPOCHS)
-    assert "held-out accuracy is 12.0 %; the most common class alone gives 10.0 %" in hardly.sentences
+    assert (
+        "held-out accuracy is 12.0 % (mean of 3 epochs); the most common class alone gives 10.0 %" in hardly.sentences
+    )
     assert "--alpha-budget" in diagnose(records([0.2] * 4, entropy=1.38, entropy_max=1.386), EPOCHS).advice
 
 
@@ -203,7 +206,10 @@ def test_the_sentences_say_why_it_is_undecided() -> None:
     assert lost.verdict == "undecided"
     assert "this one architecture has 21.4 % accuracy, the mixture 88.5 %: it is not yet the choice" in lost.sentences
     few = diagnose(records([0.2] * 4, heldout_accuracy=0.0, train_accuracy=39.6, heldout_images=2), EPOCHS)
-    assert "held-out accuracy is 0.0 %, 39.6 % in training; 2 held-out images are too few to judge by" in few.sentences
+    assert (
+        "held-out accuracy is 0.0 % (mean of 3 epochs), 39.6 % in training; 2 held-out images are too few to judge by"
+        in few.sentences
+    )
 
 
 def test_epochs_that_tie_do_not_count() -> None:

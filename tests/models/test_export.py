@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,7 @@ def test_wrong_files_are_explained(tmp_path: Path) -> None:
         (good.replace('"image_size": 16', '"image_size": -1'), "image_size of Preprocessing is -1"),
         (good.replace('"cat"', "7"), "it must be a list of names"),
         (good.replace("0.4,", '"0.4",', 1), "it must be a list of numbers"),
+        (good.replace("0.4,", f"{10**400},", 1), "mean of Normalization is"),
     ]:
         assert text != good
         description.write_text(text)
@@ -105,6 +108,12 @@ def test_wrong_files_are_explained(tmp_path: Path) -> None:
             Model.load(tmp_path)
     description.write_text(good)
     content = weights.read_bytes()
+    save_file({f"w{number}": torch.zeros(1) for number in range(3000)}, weights)
+    digest = hashlib.sha256
+    description.write_text(good.replace(digest(content).hexdigest(), digest(weights.read_bytes()).hexdigest()))
+    with pytest.raises(UserError, match="it has 3,000 tensors"):
+        Model.load(tmp_path)
+    description.write_text(good)
     weights.write_bytes(content[:-1])
     with pytest.raises(UserError, match="is damaged"):
         Model.load(tmp_path)
@@ -134,6 +143,16 @@ def test_other_formats_and_images_are_explained(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"give uint8 \[images, channels, height, width\]"):
         model.predict(torch.zeros(1, 3, 8, 8))
     assert not list(tmp_path.iterdir())
+
+
+def test_large_images_are_estimated_first(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = model_of(NASBench201(channels=2, cells_per_stage=1))
+    large = replace(model, preprocessing=replace(model.preprocessing, image_size=5000))
+    large.check_size(4)
+    assert "5000×5000 pixels takes about" in caplog.text
+    huge = replace(model, preprocessing=replace(model.preprocessing, image_size=10_000))
+    with pytest.raises(UserError, match="100,000 images of 10000×10000 pixels would take at least"):
+        huge.check_size(100_000)
 
 
 def test_gray_images_become_color() -> None:

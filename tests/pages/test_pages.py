@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import signal
 import socket
 from pathlib import Path
 
@@ -174,6 +175,15 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert find_runs(tmp_path / "runs") == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setattr(server, "run_server", lambda app, listening: signal.raise_signal(number))
+    before, said = signal.getsignal(signal.SIGTERM), list[str]()
+    server.serve(tmp_path, 0, False, said.append)
+    assert said[-1] == "stopped."
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_the_address_answers_as_soon_as_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "run_server", lambda app, listening: None)
 
@@ -182,7 +192,7 @@ def test_the_address_answers_as_soon_as_it_is_told(tmp_path: Path, monkeypatch: 
         assert port
         socket.create_connection(("127.0.0.1", int(port[1])), timeout=5).close()
 
-    server.serve(tmp_path, 0, False, connect)
+    server.serve(tmp_path, 0, False, lambda line: connect(line) if "http" in line else None)
 
 
 def test_a_report_is_a_page(tmp_path: Path) -> None:

@@ -83,6 +83,12 @@ def test_a_bad_file_is_a_sentence(text: str, sentence: str) -> None:
     assert sentence in str(error.value), str(error.value)
 
 
+def test_all_variants_that_are_not_there_are_named() -> None:
+    assert [one.name for one in PLAN.without(["fast"]).variants] == ["darts"]
+    with pytest.raises(UserError, match=r"'slow, other'.*darts, fast"):
+        PLAN.without(["slow", "fast", "other"])
+
+
 def test_seeds_are_a_number_or_a_list() -> None:
     assert seeds_of("10") == tuple(range(10))
     assert seeds_of("100-102,7") == (100, 101, 102, 7)

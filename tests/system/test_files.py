@@ -42,6 +42,12 @@ def test_folders_are_made(tmp_path: Path) -> None:
     assert (tmp_path / "one" / "two" / "a.txt").read_text() == "x"
 
 
+def test_hundreds_of_nested_folders_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="folders in one another"):
+        write_text(tmp_path.joinpath(*["a"] * 400), "x")
+    assert not list(tmp_path.iterdir())
+
+
 def test_relative_paths_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_text(Path("a.txt"), "x")

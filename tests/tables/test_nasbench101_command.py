@@ -97,7 +97,7 @@ def test_query_of_the_best_cell_of_nasbench201(archgrad, tmp_path, name):
     (tmp_path / name).write_text("\n".join(["arch,cifar10_test,cifar100_test,imagenet16_test", *rows]))
     code, out, _ = archgrad("query", "--best", "--table", name)
     assert code == 0
-    assert "cifar10          78.12 %   rank 1 of 15625" in out
+    assert "cifar10          78.12 %   rank 1 of 15625   regret 0.00" in out
 
 
 def test_a_terminal_gets_a_bar_and_nothing_before_it_is_needed():

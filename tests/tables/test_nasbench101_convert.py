@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import random
 import sys
@@ -12,7 +13,7 @@ import pytest
 import torch
 from records101 import CHAIN, PAIR, SKIP, TURNED, converted, record, small, write
 
-from archgrad.errors import UserError
+from archgrad.errors import DiskError, UserError
 from archgrad.spaces.nasbench101 import CONV3X3, INPUT, OUTPUT, Module, NASBench101Net
 from archgrad.tables import convert_table, open_cells
 from archgrad.tables.nasbench101.official_file import TrainingRun, module_from, read_runs
@@ -127,6 +128,18 @@ def test_an_interrupted_conversion_leaves_what_was_there(source: Path, tmp_path:
         convert_table(source, tmp_path / "a.parquet", interrupt)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.parquet", source.name]
     assert (tmp_path / "a.parquet").read_text() == "mine"
+
+
+def test_a_disk_that_fails_while_reading_is_not_called_one_that_cannot_be_written(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Failing(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("archgrad.tables.nasbench101.official_file.open_regular", lambda *given: Failing())
+    with pytest.raises(DiskError, match=rf"{source.name} cannot be read at byte 0 \(Input/output error\)"):
+        convert_table(source, tmp_path / "out.parquet")
 
 
 def test_runs_that_are_there_twice_are_counted_and_told(tmp_path: Path, said: list[str]) -> None:

@@ -17,6 +17,7 @@ import archgrad as ag
 from archgrad.errors import UserError
 from archgrad.loop.metric_sums import BatchMetrics, MetricSums
 from archgrad.parts.serialization import to_data
+from archgrad.system.warn_once import forget_warnings
 from archgrad.tasks import ACCURACY, TASKS, BaseTask, Classification, Multilabel, Regression
 
 N, K = 37, 3
@@ -247,3 +248,24 @@ def test_classification_has_accuracy_and_the_bits_of_cross_entropy() -> None:
     outputs = outputs_of(CLASSES).float()
     assert Classification().main_metric.info == ACCURACY
     assert torch.equal(Classification().loss(outputs, CLASSES), torch.nn.functional.cross_entropy(outputs, CLASSES))
+
+
+def test_unequal_classes_are_told_weighted_and_judged_alike(caplog: pytest.LogCaptureFixture) -> None:
+    forget_warnings()
+    targets = torch.tensor([0] * 12 + [1] * 3 + [2])
+    data, outputs = images_with(targets, ABC), torch.eye(3)[[0] * 12 + [1, 1, 0] + [0]]
+    plain = Classification().suited_to(data)
+    assert all(word in caplog.text for word in ("'a' has 12 images", "'c' 1", "task.class_weights=balanced"))
+    assert (plain.class_weights, list(plain.all_metrics)) == (None, ["accuracy", "balanced_accuracy"])
+    judged = Classification(class_weights="balanced", main="balanced_accuracy").suited_to(data)
+    assert judged.class_weights == pytest.approx((16 / 36, 16 / 9, 16 / 3))
+    assert judged.loss(outputs, targets) == torch.nn.functional.cross_entropy(
+        outputs, targets, torch.tensor(judged.class_weights)
+    )
+    assert judged.main_metric.of_batch(outputs, targets) == pytest.approx(100 * (1 + 2 / 3 + 0) / 3)
+    meter = judged.meters["balanced_accuracy"]
+    for part in (slice(0, 5), slice(5, 16)):
+        meter.update(outputs[part], targets[part])
+    assert float(meter.compute()) == pytest.approx(100 * (1 + 2 / 3 + 0) / 3)
+    assert judged.chance(targets) == pytest.approx(100 / 3)
+    assert list(Classification().suited_to(images_with(torch.arange(9) % 3, ABC)).all_metrics) == ["accuracy"]

@@ -14,6 +14,7 @@ from PIL import Image
 import archgrad as ag
 from archgrad import data as data_room
 from archgrad.errors import NoTestImagesError, SearchInterrupted, UserError
+from archgrad.system.warn_once import forget_warnings
 from archgrad.workflows import Training
 from archgrad.workflows.test_images import accuracy_interval, find_test_images
 from tests.workflows.small import CELL, TINY, assert_same_bits, interrupting
@@ -60,6 +61,14 @@ def test_of_a_folder(tmp_path: Path) -> None:
     tests = found(f"folder:{tmp_path / 'images'}")
     assert tests is not None
     assert (len(tests), tests.classes) == (6, ("a", "b"))
+
+
+def test_test_images_that_were_trained_on_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    forget_warnings()
+    assert found(archive(tmp_path / "a.npz", x_test=IMAGES[60:], y_test=LABELS[60:])) is not None
+    assert not caplog.records
+    assert found(archive(tmp_path / "b.npz", x_test=IMAGES[55:], y_test=LABELS[55:])) is not None
+    assert "5 of 35 test images are also training images" in caplog.text
 
 
 def test_none() -> None:

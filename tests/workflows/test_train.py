@@ -11,6 +11,7 @@ import torch
 
 import archgrad as ag
 from archgrad.errors import UserError
+from archgrad.models.classifier import LabelsPrediction, NumbersPrediction
 from archgrad.spaces import DARTS, Cost, Genotype, NASBench201
 from archgrad.tasks import ACCURACY, MetricInfo
 from archgrad.workflows import Training
@@ -58,6 +59,8 @@ def test_other_data_than_that_of_the_model(tmp_path: Path) -> None:
         same = {name for name, value in tensors(first.model).items() if _equal(value, own[f"body.{name}"])}
         new = set(tensors(first.model)) - same
         assert new == (set() if classes == 10 else {"classifier.weight", "classifier.bias"})
+    sized = Training.of("nasbench201", CELL, start_from=tmp_path / "first").network
+    assert (sized.channels, sized.cells) == (4, 1)
     labels = np.arange(60) % 3
     found = ag.train("nasbench201", CELL, (PIXELS, labels), **{**TINY, "limit": None}, start_from=tmp_path / "first")
     assert found.model.network(torch.zeros(1, 1, 8, 8)).shape == (1, 3)
@@ -72,6 +75,7 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     ("bad", "wanted"),
     [
         ({"start_from": "missing"}, "missing"),
+        ({"start_from": "loop"}, "loop"),
         ({"start_from": "empty"}, "is no model: it has no model.json"),
         ({"start_from": "damaged"}, "is damaged, or belongs to another"),
         ({"start_from": "other"}, "tensors of the model fit this network"),
@@ -101,6 +105,7 @@ def test_bad_input_writes_nothing(
     monkeypatch.chdir(tmp_path)
     if "start_from" in bad:
         Path("empty").mkdir()
+        Path("loop").symlink_to("loop")
         damaged = _model().save("damaged") / "weights.safetensors"
         damaged.write_bytes(damaged.read_bytes()[:-8] + bytes(8))
         _model(channels=7).save("other")
@@ -132,7 +137,7 @@ def test_a_folder_with_anything_in_it_stays_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["regression", "multilabel"])
-def test_other_tasks_have_their_metric_and_no_classes(tmp_path: Path, task: str) -> None:
+def test_other_tasks_have_their_metric_and_their_predictions(tmp_path: Path, task: str) -> None:
     shade = PIXELS.mean((1, 2)) / 255
     targets = shade if task == "regression" else np.stack([shade > 0.5, shade > 0.4, shade < 0.5], 1).astype(np.float32)
     found = ag.train("nasbench201", CELL, (PIXELS, targets), task=task, **{**TINY, "limit": None}, out=tmp_path)
@@ -142,8 +147,8 @@ def test_other_tasks_have_their_metric_and_no_classes(tmp_path: Path, task: str)
     assert model.about["task"] == task
     images = torch.from_numpy(PIXELS[:5])[:, None]
     assert model.logits(model.preprocessing(images)).shape == (5, 1 if task == "regression" else 3)
-    with pytest.raises(UserError, match=rf"trained for the task '{task}' and predicts numbers, not one class of an im"):
-        model.predict(images)
+    kind = NumbersPrediction if task == "regression" else LabelsPrediction
+    assert [type(one) for one in model.predict(images)] == [kind] * 5
 
 
 def test_half_precision() -> None:

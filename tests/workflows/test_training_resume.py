@@ -110,8 +110,10 @@ def test_images_and_a_task_of_ones_own(tmp_path: Path) -> None:
 def test_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"interruptible=True needs out=FOLDER"):
         trained(interruptible=True)
-    with pytest.raises(UserError, match=r"is not a run directory: it has no run\.json"):
+    with pytest.raises(UserError, match=r"there is no folder '.*no-run'"):
         ag.resume(tmp_path / "no-run")
+    with pytest.raises(UserError, match=r"is not a run directory: it has no run\.json"):
+        ag.resume(tmp_path)
     assert not (tmp_path / "no-run").exists()
 
 

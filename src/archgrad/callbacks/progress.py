@@ -13,6 +13,7 @@ from archgrad.callbacks import Callback, DecisionProgress, Record, SearchView, S
 from archgrad.diagnostics.records import decided_share
 from archgrad.distributed.environment import is_silent
 from archgrad.errors import escaped
+from archgrad.system.amounts import counted
 from archgrad.tasks import MetricInfo
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ def _stage(stage: StageStart) -> str:
     blocks = stage.space.blocks
     cells = sum(block.cells for block in blocks)
     choices = max(block.shape[1] for block in blocks)
-    return f"stage {stage.number} of {stage.stages}: {cells} cells, up to {choices} choices on each edge"
+    return f"stage {stage.number} of {stage.stages}: {counted(cells, 'cell')}, up to {choices} choices on each edge"
 
 
 _WARM = 1
@@ -266,15 +267,18 @@ class _Clock:
         if seconds is None or search.index - self._first < min(_ENOUGH, total):
             return None
         self._told = True
-        return f"about {_time(seconds)} left{self.place}: {search.epochs} epochs of {search.steps} steps"
+        epochs, steps = counted(search.epochs, "epoch"), counted(search.steps, "step")
+        return f"about {_time(seconds)} left{self.place}: {epochs} of {steps}"
 
 
 def _time(seconds: float) -> str:
-    """Return hours, minutes and seconds.
+    """Return hours, minutes and seconds, or days.
 
-    >>> _time(75), _time(3675)
-    ('1:15', '1:01:15')
+    >>> _time(75), _time(3675), _time(1e6)
+    ('1:15', '1:01:15', '11.6 days')
     """
+    if seconds >= 48 * 3600:
+        return f"{seconds / 86400:,.1f} days"
     hours, minutes = divmod(int(seconds) // 60, 60)
     return f"{hours}:{minutes:02}:{int(seconds) % 60:02}" if hours else f"{minutes}:{int(seconds) % 60:02}"
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from archgrad.callbacks.base import Callback
 from archgrad.callbacks.search import Record, SearchView
 from archgrad.errors import UserError
-from archgrad.system.files import write_text
+from archgrad.system.files import make_folder, write_text
 
 __all__ = ["CSVFile", "MLflow", "Sink", "TensorBoard", "WandB", "import_tool", "numbers_of", "words_of"]
 
@@ -76,7 +76,7 @@ class Sink(Callback, ABC):
                 f"{name}(folder=DIR)."
             )
         try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
+            make_folder(Path(folder))
         except OSError as error:
             raise UserError(
                 f"{name} cannot make the folder {folder} ({error.strerror or error}); choose another folder."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from archgrad.spaces.nasbench101 import Module, pruned_genotype
 from archgrad.spaces.notation import LONGEST
 from archgrad.system.files import exists, read_text
 
-__all__ = ["Architecture", "find_architecture", "read_architecture", "read_drawable"]
+__all__ = ["Architecture", "find_architecture", "read_architecture", "read_drawable", "short_name"]
 
 
 @dataclass(frozen=True)
@@ -56,18 +57,25 @@ def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) ->
 
 
 def read_drawable(text: str) -> Genotype:
-    """Return a genotype to draw, also a well-known one by name; a NAS-Bench-101 module loses its loose ends."""
-    if text in known_cells():
-        return known_cells()[text].genotype
+    """Return a genotype to draw; a NAS-Bench-101 module loses its loose ends."""
     found = read_architecture(text)
     return pruned_genotype(found) if isinstance(found, Module) else found
 
 
 def read_architecture(text: str) -> Genotype | Module:
-    """Return a genotype or a NAS-Bench-101 module from text, from a file or from a run directory."""
+    """Return a genotype or a NAS-Bench-101 module by a well-known name, from text, a file or a run directory."""
+    if text in known_cells():
+        return known_cells()[text].genotype
     content = _content(text)
     is_module = content.lstrip().startswith("{") and '"matrix"' in content
     return Module.parse(content) if is_module else Genotype.parse(content)
+
+
+def short_name(genotype: str, longest: int = 100) -> str:
+    """Return the well-known name of a genotype, or its text; a longer one has a short name of its own."""
+    names = {str(cell.genotype): name for name, cell in known_cells().items()} | {str(RESNET): ResNet.name}
+    short = genotype if len(genotype) <= longest else f"cell {hashlib.sha256(genotype.encode()).hexdigest()[:6]}"
+    return names.get(genotype, short)
 
 
 def _content(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archgrad.cli.options import AsJson, with_config_options
+from archgrad.cli.options import AsJson, Callbacks, TensorBoard, callback_names, with_config_options
 from archgrad.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -24,16 +24,8 @@ __all__ = ["cost", "draw", "inspect", "list_", "plot", "query", "search"]
 @with_config_options
 def search(
     *,
-    callback: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Add this callback to the search (see `archgrad list callbacks`). Repeatable. [the standard ones]",
-        ),
-    ] = None,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write event files for TensorBoard: --callback tensorboard. [off]")
-    ] = False,
+    callback: Callbacks = None,
+    tensorboard: TensorBoard = False,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -45,7 +37,7 @@ def search(
     config: Annotated[
         Path | None, typer.Option(help="TOML file with these options; the command line overrides it. [none]")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Run directory. [a new one under runs/]")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Run directory. [a new one under runs/]")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Estimate time and memory of this search from a few steps; start nothing.")
     ] = False,
@@ -54,13 +46,12 @@ def search(
 ) -> None:
     """Search for an architecture."""
     given = {name: value for name, value in options.items() if value is not None}
-    callbacks = [*(callback or []), *(["tensorboard"] if tensorboard else [])]
-    _carry_out(_config(given, callbacks, settings or [], config), out, dry_run, as_json)
+    if (callbacks := callback_names(callback, tensorboard)) is not None:
+        given["callback"] = callbacks
+    _carry_out(_config(given, settings or [], config), out, dry_run, as_json)
 
 
-def _config(
-    given: Mapping[str, Any], callbacks: Sequence[str], settings: Sequence[str], file: Path | None
-) -> SearchConfig:
+def _config(given: Mapping[str, Any], settings: Sequence[str], file: Path | None) -> SearchConfig:
     """Return the configuration that the options of ``search`` describe; they override those of the file."""
     from archgrad.cli.console import errors, say
     from archgrad.config import SearchConfig, read_config
@@ -77,8 +68,6 @@ def _config(
                 errors(),
             )
     values |= given
-    if callbacks:
-        values["callback"] = ",".join(callbacks)
     values["settings"] = {**values.get("settings", {}), **knobs}
     return SearchConfig(**values)
 
@@ -170,7 +159,7 @@ def list_(
     space: Annotated[str | None, typer.Option(help="List the method's settings in this space only.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the settings as a Markdown page.")] = False,
 ) -> None:
-    """List spaces, methods, the parts that methods are made of, or data, with their knobs.
+    """List what can be chosen, with its knobs: spaces, methods and their parts, tasks, data, genotypes, presets.
 
     `archgrad list methods NAME` lists every setting of a method in every space, and the paper or code that says so, and
     what `archgrad search --published` does. On a terminal it times a few steps to say how long that takes here.

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from archgrad.system.amounts import counted
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -46,7 +48,7 @@ def show_dry_run(found: Mapping[str, Any]) -> str:
             f"{f'of {classes} classes' if classes else 'without classes'}, "
             f"{found['shape'][1]}×{found['shape'][2]} pixels",
             f"sizes      {found['channels']} channels, depth {', '.join(map(str, depth)) if stages else depth}, "
-            f"{found['epochs']} epochs{stages}, batches of {found['batch_size']}",
+            f"{counted(found['epochs'], 'epoch')}{stages}, batches of {found['batch_size']}",
             f"supernet   {found['parameters']:,} parameters",
             f"steps      {found['weight_steps']:,} of the weights, {found['arch_steps']:,} of the architecture",
             f"time       {found['step_seconds']:.2g} s per step, about {duration(found['seconds'])} in total",

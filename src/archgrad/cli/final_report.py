@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from archgrad.system.amounts import counted
+
 if TYPE_CHECKING:
     from archgrad.loop import SearchResult
     from archgrad.spaces import SearchSpace
@@ -38,7 +40,9 @@ def show_final_report(summary: Mapping[str, Any]) -> str:
         genotype = Genotype.parse(summary["genotype"])
         lines += [report.to_text(genotype), f"{genotype}\n"]
     lines += [f"{name:<10} {text}" for name, text in _facts(summary)]
-    return "\n".join([*lines, f"found in {summary['seconds']:.0f} seconds; everything is in {summary['run']}"])
+    return "\n".join(
+        [*lines, f"found in {counted(summary['seconds'], 'second', '.0f')}; everything is in {summary['run']}"]
+    )
 
 
 def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -95,7 +99,7 @@ def _size_of(space: SearchSpace, images: Mapping[str, Any]) -> str:
     depth = getattr(space, space.depth_knob)
     cells = {"cells_per_stage": "per stage", "cells": "in total"}.get(space.depth_knob, space.depth_knob)
     pixels = "{}×{} pixels".format(*sides(images["image_size"]))
-    return f"{space.channels} channels and {depth} cell{'' if depth == 1 else 's'} {cells}, {pixels}"
+    return f"{counted(space.channels, 'channel')} and {counted(depth, 'cell')} {cells}, {pixels}"
 
 
 def _next(verdict: str, result: SearchResult, run: Path) -> list[str]:
@@ -109,4 +113,6 @@ def _next(verdict: str, result: SearchResult, run: Path) -> list[str]:
     for table in () if result.undecided else tables_for(str(config.space)):
         if table.is_available():
             steps.append(f"archgrad query {run}   # its accuracy in the {table.title} table")
+    if not result.undecided:
+        steps.append(f"archgrad train {run}   # train its network, and test it")
     return [*steps, f"archgrad inspect {run}   # curves of the search"]

@@ -12,6 +12,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from archgrad.blackbox import SEARCHES
+from archgrad.cli.architecture import short_name
 from archgrad.cli.console import say
 from archgrad.cli.search import with_threads
 from archgrad.config import read_run_config
@@ -26,7 +27,7 @@ from archgrad.diagnostics import (
     reference_at,
 )
 from archgrad.diagnostics.records import of_last_stage
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 from archgrad.hypergradients import T1T2, Amended, FirstOrder, Hypergradient, Neumann, Unrolled
 from archgrad.loop.folder import read_records
 from archgrad.loop.measuring import supernet_evaluation
@@ -60,12 +61,13 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
     """Return a run's description, last finished epoch, diagnosis and curves, and draw the curves into ``out``.
 
     The default file is ``diagnosis.svg`` in the run directory. Without matplotlib it draws nothing. A search without
-    gradients has no mixture, so there is nothing to diagnose or draw.
+    gradients has no mixture, so there is nothing to diagnose or draw, and a training has nothing to diagnose.
     """
     config, records = read_run_config(folder), of_last_stage(read_records(folder))
     last = records[-1] if records else None
     found: dict[str, Any] = {
-        "run": str(folder), "method": config.method, "space": config.space, "data": config.data, "seed": config.seed,
+        "run": str(folder), "method": config.method, "data": config.data, "seed": config.seed,
+        "space": config.settings.get("space.of", config.space),
         "epochs": config.all_epochs, "last_epoch": last, "stopped_to": None, "genotype": None, "diagnosis": None,
         "curves": {}, "picture": None,
     }  # fmt: skip
@@ -75,8 +77,10 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
     found |= {"stopped_to": last.get("stopped_to") and returned["epoch"], "genotype": returned["genotype"]}
     if config.method in SEARCHES:
         return found
-    diagnosis = diagnosed(records, config.epochs or 0, method_of(config))
     curves = {name: line for lines in panels_of(records).values() for name, line in lines.items()}
+    if "space.architecture" in config.settings:  # a training
+        return found | {"curves": curves, "picture": _draw(records, folder, out, None)}
+    diagnosis = diagnosed(records, config.epochs or 0, method_of(config))
     picture = _draw(records, folder, out, diagnosis.since)
     return found | {"diagnosis": {**asdict(diagnosis), "text": str(diagnosis)}, "curves": curves, "picture": picture}
 
@@ -99,17 +103,18 @@ def show_diagnosis(found: Mapping[str, Any]) -> str:
     """Format the last epoch, the diagnosis, a small table and the path of the picture."""
     last = found["last_epoch"]
     names = ", ".join(str(found[name])[:100] for name in ("space", "data"))
-    head = f"{str(found['method'])[:100]} on {names}, seed {found['seed']}: "
+    head = f"{str(found['method'])[:100]} on {names}, seed {shortened(found['seed'])}: "
     if last is None:
         return f"{head}no epoch of {found['epochs']} is finished"
     numbers = [f"  {name} {value:.5g}" for name, value in last.items() if isinstance(value, float)]
     lines = [f"{head}{last['epoch']} of {found['epochs']} epochs", *numbers]
     if found["stopped_to"] is not None:
         lines.append(f"  stopped at epoch {last['epoch']}, architecture of epoch {found['stopped_to']}:")
-    lines.append(f"  {found['genotype'] or 'undecided: all choices tie exactly'}")
-    if found["diagnosis"] is None:
+    lines.append(f"  {short_name(found['genotype'] or 'undecided: all choices tie exactly', 10_000)}")
+    if found["diagnosis"] is None and not found["curves"]:
         return "\n".join([*lines, "", "searched without gradients: an epoch is a query, and there is no diagnosis"])
-    lines += ["", found["diagnosis"]["text"], "", *_table(found["curves"])]
+    lines += [] if found["diagnosis"] is None else ["", found["diagnosis"]["text"]]
+    lines += ["", *_table(found["curves"])]
     picture = found["picture"]
     drawn = f"curves: {picture}" if picture else "to draw curves, install matplotlib: `pip install 'archgrad[plot]'`"
     return "\n".join([*lines, drawn])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,12 +51,12 @@ def predict(
     images: Annotated[
         list[Path], typer.Argument(metavar="IMAGES...", help="Image files, or folders: all images in them.")
     ],
-    top: Annotated[int, typer.Option(min=1, help="Show this many classes for each image.")] = 1,
+    top: Annotated[int | None, typer.Option(min=1, help="Show this many classes for each image. [1]")] = None,
     batch_size: Annotated[int, typer.Option(min=1, max=100_000, help="Images per batch.")] = 64,
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda|cuda:N|mps", help="Where the model runs.")] = "cpu",
     as_json: AsJson = False,
 ) -> None:
-    """Classify images with a trained model.
+    """Predict the class, the labels or the numbers of images with a trained model.
 
     Images that cannot be read are named on standard error, and the exit code is then 2.
     """
@@ -96,23 +96,36 @@ def _load(path: Path, device: str) -> Classifier:
     return loaded
 
 
-def _content(found: Sequence[FilePrediction], classes: Sequence[str], top: int) -> list[dict[str, Any]]:
+def _content(found: Sequence[FilePrediction], classes: Sequence[str], top: int | None) -> list[dict[str, Any]]:
     """Return the predictions as plain objects."""
-    content = []
+    from archgrad.models.classifier import LabelsPrediction, NumbersPrediction
+
+    content: list[dict[str, Any]] = []
     for path, result in found:
-        if not isinstance(result, UserError):
-            order = sorted(range(len(classes)), key=lambda one: -result.probabilities[one])[:top]
-            best = [{"label": classes[one], "probability": result.probabilities[one]} for one in order]
-            content.append({"path": str(path), **best[0], "top": best})
+        if isinstance(result, UserError):
+            continue
+        if top is not None and not hasattr(result, "label"):
+            raise UserError(f"--top is {top}, but this model does not choose one class of an image; leave it out.")
+        if isinstance(result, NumbersPrediction):
+            content.append({"path": str(path), "numbers": list(result.numbers)})
+            continue
+        order = sorted(range(len(classes)), key=result.probabilities.__getitem__, reverse=True)
+        likely = [{"label": classes[one], "probability": result.probabilities[one]} for one in order]
+        if isinstance(result, LabelsPrediction):
+            content.append({"path": str(path), "labels": likely[: len(result.labels)]})
+        else:
+            content.append({"path": str(path), **likely[0], "top": likely[: top or 1]})
     return content
 
 
 def _show_predictions(content: Sequence[Mapping[str, Any]]) -> str:
-    """Return a line for each image, in columns: its path, and labels with their probabilities."""
+    """Return a line for each image, in columns: its path, and labels with their probabilities, or numbers."""
     rows = []
     for one in content:
-        best = ((escaped(each["label"], keep=""), f"{100 * each['probability']:5.1f} %") for each in one["top"])
-        rows.append([escaped(one["path"], keep=""), *chain.from_iterable(best)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
-    return "\n".join(lines)
+        likely = one.get("top", one.get("labels", ()))
+        shown = ((escaped(each["label"], keep=""), f"{100 * each['probability']:5.1f} %") for each in likely)
+        numbers = (f"{number:.6g}" for number in one.get("numbers", ()))
+        rows.append([escaped(one["path"], keep=""), *chain.from_iterable(shown), *numbers])
+    columns = zip_longest(*rows, fillvalue="")
+    widths = [max(map(len, column)) for column in columns]
+    return "\n".join("  ".join(map(str.ljust, row, widths)) for row in rows)

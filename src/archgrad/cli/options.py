@@ -12,7 +12,19 @@ from typer.core import TyperCommand
 
 from archgrad.config.search_config import HINTS, KINDS, SearchConfig
 
-__all__ = ["FIT", "GROUPS", "STUDY", "TRAINING", "AsJson", "GroupedCommand", "Settings", "with_config_options"]
+__all__ = [
+    "FIT",
+    "GROUPS",
+    "STUDY",
+    "TRAINING",
+    "AsJson",
+    "Callbacks",
+    "GroupedCommand",
+    "Settings",
+    "TensorBoard",
+    "callback_names",
+    "with_config_options",
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Settings = Annotated[
@@ -25,9 +37,24 @@ Settings = Annotated[
     ),
 ]
 """Knobs of a training."""
+Callbacks = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="Add this callback (see `archgrad list callbacks`). Repeatable. [the standard ones]"
+    ),
+]
+TensorBoard = Annotated[
+    bool, typer.Option("--tensorboard", help="Write event files for TensorBoard: --callback tensorboard. [off]")
+]
+
+
+def callback_names(given: list[str] | None, tensorboard: bool) -> str | None:
+    """Return the callbacks of the command line as a configuration names them; None if there are none."""
+    return ",".join([*(given or []), *(["tensorboard"] if tensorboard else [])]) or None
+
 
 _FIELDS = {one.name: one for one in fields(SearchConfig)}
-_IMAGES = ("data_dir", "limit", "image_size", "resize")
+_IMAGES = ("data_dir", "limit", "image_size", "resize", "strict")
 _MACHINE = ("device", "precision", "threads", "workers")
 _SIZES = ("epochs", "channels", "cells", "batch_size")
 
@@ -62,7 +89,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Where the runs are computed": ("engine", "processes", "address", "partition", "minutes"),
     "Size": ("channels", "cells", "stem", "epochs", "batch_size", "limit"),
-    "Data": ("data_dir", "task", "image_size", "resize", "split", "held_out"),
+    "Data": ("data_dir", "task", "image_size", "resize", "strict", "split", "held_out"),
     "Method and knobs": (
         "settings", "relaxation", "hypergradient", "arch_optimizer", "regularizer", "discretizer", "alpha_budget",
         "start_from",
@@ -80,6 +107,10 @@ _FEW = 12
 
 class GroupedCommand(TyperCommand):
     """A command whose help lists its options under the headings of ``GROUPS``, the most used first."""
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the first sentence of the help, which is never cut."""
+        return super().get_short_help_str(limit=1000)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options of each group."""

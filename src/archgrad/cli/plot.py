@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from archgrad.cli.architecture import short_name
 from archgrad.config import SearchConfig, read_run_config
 from archgrad.errors import UserError, unknown
 from archgrad.loop.folder import read_records
@@ -78,7 +79,10 @@ def _groups(folders: Sequence[Path]) -> dict[str, list[Path]]:
 def _experiment(config: SearchConfig) -> dict[str, Any]:
     """Return everything that a search depends on, except its seed."""
     choices = {name: value for name, value in asdict(config).items() if name not in _NOT_THE_EXPERIMENT}
-    return {**choices, **config.settings}
+    settings = dict(config.settings)
+    if "space.architecture" in settings:  # a training
+        choices |= {"space": settings.pop("space.of"), "architecture": short_name(settings.pop("space.architecture"))}
+    return {**choices, **settings}
 
 
 def _label(own: Mapping[str, Any], all_of_them: Sequence[Mapping[str, Any]]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from archgrad.config import SearchConfig
 from archgrad.config.naming import config_with
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 from archgrad.system.files import exists
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def _headline(experiment: Experiment, home: Path) -> str:
     kinds = f"of {data.num_classes} classes" if data.classes else f"for {config.task}"
     loaded = f"{len(data):,} images {kinds}, {data.shape[1]}×{data.shape[2]} pixels"
     loaded += ", read when they are needed" if data.lazy else ""
-    return f"{config.method} on {config.space}, {loaded}, seed {config.seed}, run directory {str(home)[:200]}"
+    seed = shortened(config.seed)
+    return f"{config.method} on {config.space}, {loaded}, seed {seed}, run directory {str(home)[:200]}"
 
 
 def _title(config: SearchConfig) -> str:

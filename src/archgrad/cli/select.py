@@ -17,6 +17,7 @@ from archgrad.cli.train import describe_training, load_training, show_training
 from archgrad.config import SearchConfig, read_run_config
 from archgrad.distributed.processes import joined
 from archgrad.errors import UserError, look_up
+from archgrad.system.amounts import counted
 from archgrad.system.files import exists, read_text
 from archgrad.workflows.select import run_selection
 from archgrad.workflows.selection import PROTOCOLS, SelectionPlan
@@ -109,8 +110,7 @@ def select_with_progress(plan: SelectionPlan, out: Path | None, resume: bool, co
         training, data = load_training(plan.training, console)
         count, shown = len(plan.genotypes), progress_for(console, shows_cell=False)
         with run_folder(out, "select", training.config.seed) as home, closing(shown):
-            kinds = f"{count} architecture{'' if count == 1 else 's'}"
-            say(f"selecting from {kinds}, run directory {str(home)[:200]}", console)
+            say(f"selecting from {counted(count, 'architecture')}, run directory {str(home)[:200]}", console)
             found = run_selection(
                 replace(plan, training=training), data=data, out=home, resume=resume, interruptible=True,
                 callbacks=[shown], tell=lambda text: say(text, console),
@@ -147,7 +147,7 @@ def show_selection(content: Mapping[str, Any]) -> str:
         lines.append(f"searches: {sum(searches.values()):.0f} seconds" + (f" ({each})" if len(searches) > 1 else ""))
     for number, one in enumerate(content["rounds"], 1):
         values = ", ".join(f"{each['heldout']:.2f}" for each in one["candidates"])
-        took = f"{one['epochs']} epochs each, {one['seconds']:.0f} seconds"
+        took = f"{counted(one['epochs'], 'epoch')} each, {counted(one['seconds'], 'second', '.0f')}"
         lines.append(f"round {number}: held-out {content['metric']} {values} (best first); {took}")
         tested = [each["test"] for each in one["candidates"] if "test" in each]
         lines += [_spread(tested, content["metric"])] if tested else []

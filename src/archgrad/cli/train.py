@@ -15,10 +15,11 @@ from archgrad.cli.search import run_folder, with_threads
 from archgrad.config import read_run_config
 from archgrad.config.resolve import resolve
 from archgrad.distributed.processes import joined
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 from archgrad.loop.estimate import choose_threads
 from archgrad.parts.knobs import parse_setting
-from archgrad.tasks.classification import TOP5
+from archgrad.system.amounts import counted
+from archgrad.tasks.classification import BALANCED, TOP5
 from archgrad.workflows.presets import PRESETS
 from archgrad.workflows.train import run_training, searched_images
 from archgrad.workflows.train_result import mean_and_deviation
@@ -41,8 +42,6 @@ def describe_training(genotype: str, settings: Sequence[str], options: Mapping[s
         if "data" in run.needs:
             raise UserError(f"the data of {found.run} cannot be named in a file; give --data.")
         given = searched_images(run) | given
-    if "start_from" in given:
-        given["start_from"] = given["start_from"].resolve()
     return Training.of(found.space, found.genotype, settings=dict(map(parse_setting, settings)), **given)
 
 
@@ -54,8 +53,9 @@ def load_training(training: Training, console: Console) -> tuple[Training, Data]
     with reading_progress(console, images=True) as progress:
         data = config.load_data(progress)
     if config.threads is None:
-        config = replace(config, threads=choose_threads(parts, data))
-        say(f"{config.threads} thread{'' if config.threads == 1 else 's'} (--threads)", console)
+        threads = choose_threads(parts, data)
+        config = replace(config, threads=threads)
+        say(f"{counted(threads, 'thread')} (--threads)", console)
     if config.epochs is None and PRESETS[training.preset].minutes:
         say("timing a few steps, to choose the number of epochs", console)
     return replace(training, config=config), data
@@ -77,8 +77,8 @@ def train_with_progress(training: Training, out: Path | None, resume: bool, cons
 
 def _beginning(training: Training, seed: int, data: Data, home: Path) -> str:
     network, images = training.network, f"{len(data):,} images, {data.shape[1]}×{data.shape[2]} pixels"
-    size = f"{network.channels} channels, depth {network.cells}, {training.epochs} epochs"
-    return f"training with seed {seed}: {size}, {images}, run directory {str(home)[:200]}"
+    size = f"{counted(network.channels, 'channel')}, depth {network.cells}, {counted(training.epochs, 'epoch')}"
+    return f"training with seed {shortened(seed)}: {size}, {images}, run directory {str(home)[:200]}"
 
 
 def _mean(found: Mapping[str, Any], unit: str) -> str:
@@ -88,16 +88,17 @@ def _mean(found: Mapping[str, Any], unit: str) -> str:
 
 def show_training(content: Mapping[str, Any]) -> str:
     """Format the result: the metric of each seed, mean and deviation, size and place."""
-    unit = " %" if content["metric"] == "accuracy" else ""
+    unit = f" {content['unit']}".rstrip()
     lines = []
     for part, title in (("heldout", "held-out"), ("test", "test")):
         if part in content:
             lines.append((f"{title} {content['metric']}", _mean(content[part], unit)))
-            top5 = [one[part][TOP5] for one in content["seeds"] if TOP5 in one[part]]
-            lines += [(f"{title} top-5", _mean(mean_and_deviation(top5), unit))] if top5 else []
+            for name, short in ((TOP5, "top-5"), (BALANCED, "balanced")):
+                more = [one[part][name] for one in content["seeds"] if name in one[part] and name != content["metric"]]
+                lines += [(f"{title} {short}", _mean(mean_and_deviation(more), unit))] if more else []
     size = f"{content['parameters'] / 1e6:.3f} M parameters, {content['multiply_adds'] / 1e6:.2f} M multiply-adds"
     lines += [("network", size), *(("model", one["model"]) for one in content["seeds"])]
     lines.append(("next", f"archgrad predict {content['seeds'][0]['model']} IMAGES…"))
     seconds = sum(one["seconds"] for one in content["seeds"])
     rows = [f"{name:<18} {text}" for name, text in lines]
-    return "\n".join([*rows, f"trained in {seconds:.0f} seconds; everything is in {content['run']}"])
+    return "\n".join([*rows, f"trained in {counted(seconds, 'second', '.0f')}; everything is in {content['run']}"])

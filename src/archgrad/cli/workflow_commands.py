@@ -8,7 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from archgrad.cli.options import FIT, TRAINING, AsJson, Settings, with_config_options
+from archgrad.cli.options import (
+    FIT,
+    TRAINING,
+    AsJson,
+    Callbacks,
+    Settings,
+    TensorBoard,
+    callback_names,
+    with_config_options,
+)
+from archgrad.errors import UserError
 
 __all__ = ["fit", "resume", "select", "train"]
 
@@ -27,7 +37,7 @@ _TimeLimit = Annotated[
         help="Choose the epochs so that each seed takes about this long here. [5 with the preset quick]",
     ),
 ]
-_Out = Annotated[Path | None, typer.Option(help="Run directory. [a new one under runs/]")]
+_Out = Annotated[Path | None, typer.Option("--out", "-o", help="Run directory. [a new one under runs/]")]
 
 
 @partial(with_config_options, defaults=TRAINING)
@@ -48,6 +58,8 @@ def train(
     start_from: Annotated[
         Path | None, typer.Option(help="Model whose weights are the first ones, as far as they fit. [new weights]")
     ] = None,
+    callback: Callbacks = None,
+    tensorboard: TensorBoard = False,
     settings: Settings = None,
     out: _Out = None,
     as_json: AsJson = False,
@@ -59,8 +71,9 @@ def train(
     console = say_loading(as_json)
     from archgrad.cli.train import describe_training, show_training, train_with_progress
 
-    own = {"space": space, "stem": stem, "preset": preset, "seeds": seeds, "test": test, "start_from": start_from}
-    training = describe_training(genotype, settings or [], {**own, "time_limit": time_limit, **options})
+    own: dict[str, Any] = {"space": space, "stem": stem, "preset": preset, "seeds": seeds, "test": test}
+    own |= {"start_from": start_from, "callback": callback_names(callback, tensorboard), "time_limit": time_limit}
+    training = describe_training(genotype, settings or [], {**own, **options})
     print_result(train_with_progress(training, out, False, console), show_training, as_json)
 
 
@@ -150,7 +163,9 @@ def fit(
     ] = None,
     target: Annotated[
         Path | None,
-        typer.Option("-o", metavar="MODEL", help="Write the model here too: a folder, or FILE.onnx or FILE.pt2. [-]"),
+        typer.Option(
+            "--model", metavar="MODEL", help="Write the model here too: a folder, or FILE.onnx or FILE.pt2. [-]"
+        ),
     ] = None,
     out: _Out = None,
     as_json: AsJson = False,
@@ -164,11 +179,12 @@ def fit(
     import sys
 
     from archgrad.cli.console import print_result, say_loading
-    from archgrad.errors import UserError
     from archgrad.parts.knobs import parse_setting
 
     if images is not None and options.get("data") is not None:
         raise UserError(f"the data is given twice, as {images[:100]!r} and by --data; leave one of them out.")
+    if out is not None and out.suffix in (".onnx", ".pt2"):
+        raise UserError(f"-o is {str(out)[:150]!r}, but it names the run directory; write the model with --model FILE.")
     console = say_loading(as_json)
     from archgrad.cli.fit import fit_with_progress, show_fit
 

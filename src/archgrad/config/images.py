@@ -22,7 +22,7 @@ _PUBLISHED_SIZE = 32
 
 def check_data(config: SearchConfig) -> None:
     """Reject unknown data, a path without data, and wrong options, before anything is read."""
-    data.LoadOptions(True, config.limit, config.image_size, config.resize)
+    data.LoadOptions(True, config.limit, config.image_size, config.resize, strict=config.strict)
     if isinstance(config.data, str):
         catalog.check_data(config.data, config.data_dir)
 
@@ -32,7 +32,7 @@ def load_data(config: SearchConfig, progress: Callable[[int, int], None] | None 
     if isinstance(config.data, str):
         images = data.load(
             config.data, data_dir=config.data_dir, limit=config.limit, image_size=config.image_size,
-            resize=config.resize, seed=config.seed, progress=progress or data.no_progress,
+            resize=config.resize, seed=config.seed, strict=config.strict, progress=progress or data.no_progress,
         )  # fmt: skip
         augmentation = _published_augmentation(config, images)
     else:

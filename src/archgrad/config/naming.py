@@ -100,6 +100,7 @@ def _origin(config: SearchConfig, images: Data) -> dict[str, Any]:
         return {"data": images.name, "needs": ("data",)}
     folder = None if origin.folder is None else str(Path(origin.folder).resolve())
     chosen = {"limit": limit, "image_size": image_size, "resize": origin.options.resize}
+    chosen["strict"] = origin.options.strict
     return {"data": absolute_name(origin.spec), "data_dir": folder, **chosen}
 
 

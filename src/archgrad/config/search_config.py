@@ -114,6 +114,7 @@ class SearchConfig:
         "How images that are not square become square. crop: keep the middle. pad: add black borders. stretch: "
         "distort.",
     )
+    strict: bool = option(False, "Refuse a broken image file, instead of leaving out up to 5 % of them.")
     split: str | tuple[float, float] | None = option(
         None,
         "Shares of the images that train weights and architecture, as 0.1:0.025.",

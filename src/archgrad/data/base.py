@@ -33,8 +33,8 @@ class LoadOptions:
     """Which images to load, and how.
 
     ``limit`` keeps that many, every class in its proportion; ``image_size`` resizes them. ``resize`` tells how images
-    that are not square become so: "crop" keeps the middle, "pad" adds black borders, "stretch" distorts. A source may
-    call ``progress(done, total)``.
+    that are not square become so: "crop" keeps the middle, "pad" adds black borders, "stretch" distorts. A few broken
+    image files are left out, unless it is ``strict``. A source may call ``progress(done, total)``.
     """
 
     train: bool = True
@@ -42,6 +42,7 @@ class LoadOptions:
     image_size: Count | None = None
     resize: str = "crop"
     seed: int = 0
+    strict: bool = False
     progress: Callable[[int, int], None] = field(default=no_progress, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -23,21 +23,24 @@ def load(
     image_size: int | None = None,
     resize: str = "crop",
     seed: int = 0,
+    strict: bool = False,
     train: bool = True,
     progress: Callable[[int, int], None] = no_progress,
 ) -> Data:
     """Load the data that ``spec`` names: NAME or NAME:PATH, where NAME is in :data:`SOURCES` or ``module:Name``.
 
     ``limit`` keeps that many images, every class in its proportion, and ``image_size`` resizes them; ``resize`` tells
-    how (:class:`LoadOptions`). ``progress(done, total)`` is told how many images are read.
+    how, and ``strict`` refuses a broken image file (:class:`LoadOptions`). ``progress(done, total)`` is told how many
+    images are read.
 
     >>> load("digits", limit=50, image_size=4).images.shape
     torch.Size([50, 1, 4, 4])
     """
     source, path = find_source(spec)
     return source(
-        path or data_dir, train, limit=limit, image_size=image_size, resize=resize, seed=seed, progress=progress
-    )
+        path or data_dir, train, limit=limit, image_size=image_size, resize=resize, seed=seed, strict=strict,
+        progress=progress,
+    )  # fmt: skip
 
 
 def check_data(spec: str, data_dir: PathLike | None = None) -> None:

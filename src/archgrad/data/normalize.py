@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated
 from weakref import WeakKeyDictionary
 
 import torch
@@ -13,10 +14,12 @@ from torch import Tensor
 
 from archgrad.data.base import Data
 from archgrad.errors import UserError
+from archgrad.parts.fields import Range, check_fields
 from archgrad.system import random_streams
 
 __all__ = ["Normalization", "NormalizationChoice", "measure", "normalization_of"]
 
+_LARGEST = 1e30
 _READ_AT_ONCE = 1024
 _MOST_MEASURED = 1000
 """So many inputs tell the mean and the deviation of data that is read lazily."""
@@ -26,14 +29,13 @@ _MOST_MEASURED = 1000
 class Normalization:
     """The mean and standard deviation of each channel, for bytes scaled to [0, 1], and for floats as they are."""
 
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: tuple[Annotated[float, Range(-_LARGEST, _LARGEST)], ...]
+    std: tuple[Annotated[float, Range(0, _LARGEST, above=True)], ...]
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if len(self.mean) != len(self.std):
             raise UserError(f"there are {len(self.mean)} means but {len(self.std)} deviations; give one per channel.")
-        if not all(map(math.isfinite, self.mean + self.std)) or min(self.std, default=1.0) <= 0:
-            raise UserError(f"the mean {self.mean} must be finite and the deviation {self.std} positive.")
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return normalized images of the default dtype for bytes or floats [B, C, H, W]."""

@@ -11,6 +11,7 @@ from typing import Literal
 from archgrad.diagnostics.records import Record, after_first_move, number_in, share_of, skip_share
 from archgrad.diagnostics.rules import DecisionRules, MetricRules, Rules, Thresholds
 from archgrad.parts.fields import Count, check_value, checked
+from archgrad.system.amounts import counted
 
 __all__ = ["ALARMING", "CURES", "Diagnosis", "Verdict", "diagnose", "first_moved_epoch", "last_usable_epoch"]
 
@@ -202,7 +203,7 @@ class _CollapseRules(Rules):
         if self.verdict == "too early":
             done = len(self.records)
             what = "the search has had" if self.never_moved else "the architecture has moved in"
-            return (f"{what} {done} epoch{'' if done == 1 else 's'}, too few to judge",)
+            return (f"{what} {counted(done, 'epoch')}, too few to judge",)
         state = [*self.decision.sentences, self.learning.sentence]
         collapse = [self._about_skips(), self._about_none(), *self._about_causes()]
         said = [*collapse, *state] if self.verdict == "collapsing" else [*state, *collapse]

@@ -51,7 +51,7 @@ class Thresholds:
     nothing: float = 0.5
     decided: float = 0.05
     lead: float = 0.1
-    trained: float = 0.1
+    trained: float = 0.2
     memorised: float = 30.0
     changing: float = 0.25
     kept: float = 1 / 3
@@ -147,7 +147,8 @@ class MetricRules(Rules):
                 return ""
             near = f" ({show(training)} in training is near chance)" if self.is_untrained else ""
             return f"held-out {name} was not measured, so it is unknown whether the weights memorise{near}"
-        text = f"held-out {name} is {show(value)}"
+        over = f" (mean of {len(self._window)} epochs)" if len(self._window) > 1 else ""
+        text = f"held-out {name} is {show(value)}{over}"
         text += "" if training is None else f", {show(training)} in training"
         if self._too_few:
             return f"{text}; {self.now('heldout_images'):.0f} held-out images are too few to judge by"

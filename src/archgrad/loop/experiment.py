@@ -110,10 +110,10 @@ class Experiment:
         """The space."""
         return self.parts.space
 
-    @property
+    @cached_property
     def task(self) -> BaseTask:
-        """The task."""
-        return self.parts.task
+        """The task, suited to the data."""
+        return self.parts.task.suited_to(self.data)
 
     @property
     def weights(self) -> WeightTraining:

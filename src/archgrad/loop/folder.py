@@ -23,7 +23,7 @@ from archgrad.loop.checkpoint import Checkpoints, RunIdentity
 from archgrad.loop.state import nothing_decided
 from archgrad.parts.fields import Range, check_value
 from archgrad.spaces import Genotype
-from archgrad.system.files import read_text, unfinished_files, write_text
+from archgrad.system.files import make_folder, read_text, unfinished_files, write_text
 from archgrad.system.machine import describe_machine
 from archgrad.system.run_kind import RUN_FILE, RunKind, write_kind
 
@@ -130,7 +130,7 @@ class RunFolder(Callback):
                 raise UserError(f"there is no run directory {self.path} to resume; start a new search.")
             if self.path.exists() and not self.path.is_dir():
                 raise UserError(f"{self.path} is a file; choose a folder for the run.")
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
         with self._locked():
             fresh = not resume or self._is_fresh()
             if fresh:

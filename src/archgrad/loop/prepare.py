@@ -24,6 +24,7 @@ from archgrad.loop.folder import OWN_FILES
 from archgrad.loop.global_state import own_threads
 from archgrad.loop.sizes import candidate_sizes, fit_sizes
 from archgrad.parts.fields import check_value
+from archgrad.system.amounts import counted
 from archgrad.system.devices import AUTO, usable_device
 from archgrad.system.files import as_path
 
@@ -70,7 +71,7 @@ def prepare(
             data = config.load_data() if config.limit else data
         if config.threads is None:
             threads = choose_threads(parts, data) if begun is None else torch.get_num_threads()
-            tell(f"{threads} thread{'' if threads == 1 else 's'} (--threads)")
+            tell(f"{counted(threads, 'thread')} (--threads)")
             parts = replace(parts, config=replace(config, threads=threads))
         parts, sources = _with_oracles(parts, datasets, tell) if processes().rank == 0 else (parts, "")
         for line in published_lines(parts, data) if config.published else ():

@@ -15,6 +15,7 @@ from archgrad.distributed.processes import from_first
 from archgrad.errors import UserError
 from archgrad.loop.estimate import OVERHEAD, step_seconds
 from archgrad.loop.stages import example_stages, number_of_stages
+from archgrad.system.amounts import counted
 from archgrad.training.schedule import Schedule
 
 __all__ = ["ChosenSizes", "candidate_sizes", "fit_sizes"]
@@ -57,8 +58,8 @@ class ChosenSizes:
         limit, needed = self.config.time_limit or 0.0, self.all_minutes
         if needed > LONGEST * limit:
             raise UserError(
-                f"the smallest possible search ({self._sizes}) would take about {needed:.2g} minutes, but "
-                f"time_limit is {limit:g}; give --time-limit {_rounded_up(needed)}, or smaller sizes (--channels, "
+                f"the smallest possible search ({self._sizes}) would take about {counted(needed, 'minute', '.2g')}, "
+                f"but time_limit is {limit:g}; give --time-limit {_rounded_up(needed)}, or smaller sizes (--channels, "
                 f"--cells, --epochs, --limit)."
             )
 
@@ -66,15 +67,16 @@ class ChosenSizes:
         limit = self.config.time_limit or 0.0
         long = "; no smaller search is possible" if self.all_minutes > 1.1 * limit else ""
         return (
-            f"chosen for {limit:g} minutes (--time-limit): {self._sizes}: {self.steps:,} steps of "
-            f"{self.step_seconds:.2g} s, about {self.minutes:.2g} minutes{long}"
+            f"chosen for {counted(limit, 'minute', 'g')} (--time-limit): {self._sizes}: {self.steps:,} steps of "
+            f"{self.step_seconds:.2g} s, about {counted(self.minutes, 'minute', '.2g')}{long}"
         )
 
     @property
     def _sizes(self) -> str:
         chosen = self.config
         images = "all images" if chosen.limit is None else f"{chosen.limit:,} images"
-        return f"{_size_in_words(chosen)}, {chosen.epochs} epochs, {images}, batches of {chosen.batch_size}"
+        epochs = counted(chosen.epochs or 0, "epoch")
+        return f"{_size_in_words(chosen)}, {epochs}, {images}, batches of {chosen.batch_size}"
 
 
 def fit_sizes(config: SearchConfig, data: Data, tell: Callable[[str], None] = lambda text: None) -> ChosenSizes:

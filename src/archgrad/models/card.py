@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError
-from archgrad.models.classifier import CLASSES
 from archgrad.models.model import Model
 from archgrad.system.files import exists, read_text, write_text
 
@@ -71,7 +70,7 @@ def model_card(model: Model) -> str:
         "import archgrad as ag",
         "",
         'model = ag.Model.load("FOLDER")  # the folder of this file',
-        f"{_call(about)}  # images: uint8 [N, channels, height, width], of any size",
+        "model.predict(images)  # images: uint8 [N, channels, height, width], of any size",
         "```",
         "",
         "The outputs, in their order:",
@@ -83,12 +82,6 @@ def model_card(model: Model) -> str:
 
 
 _TRAINED = {"data": "trained on", "task": "task", "epochs": "epochs", "seed": "seed"}
-
-
-def _call(about: Any) -> str:
-    """Return how the model is called, which depends on whether it names one class of an image."""
-    named = about.get("predicts", CLASSES) == CLASSES
-    return "model.predict(images)" if named else "model.logits(model.preprocessing(images))"
 
 
 def _measured(about: Any) -> Iterator[str]:

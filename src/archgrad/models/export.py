@@ -27,6 +27,8 @@ __all__ = ["SUFFIXES", "TOLERANCE", "Exported", "export_model"]
 TOLERANCE = 1e-4
 """The largest error of an exported model, as a share of its largest output, which counts as 1 if it is less."""
 _OPSET = 18
+_COMPUTED = 10
+"""About so many images are computed for an export, and to check it."""
 
 Run = Callable[[Tensor], Tensor]
 Draft = tuple[bytes, Run]
@@ -52,6 +54,7 @@ def export_model(model: Model, path: Path | str, tolerance: float = TOLERANCE) -
         raise unknown("format of a model:", target.suffix or target.name, SUFFIXES)
     check_value("tolerance", tolerance, NonNegative)
     here = replace(model, network=_on_cpu(model.network).eval())
+    here.check_size(_COMPUTED)
     try:
         content, run = SUFFIXES[target.suffix](here)
         error = _checked_error(here, run, tolerance)

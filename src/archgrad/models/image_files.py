@@ -1,4 +1,4 @@
-"""Classify image files; a damaged one does not stop the others."""
+"""Predictions for image files; a damaged one does not stop the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archgrad.data.base import LoadOptions, no_progress
 from archgrad.data.sources.decode import decode_one, image_suffixes
 from archgrad.data.sources.encoded import FileList
 from archgrad.errors import UserError
-from archgrad.models.classifier import Classifier, Prediction
+from archgrad.models.classifier import AnyPrediction, Classifier
 from archgrad.system.files import list_folder, shown_path
 from archgrad.system.warn_once import silenced
 
@@ -25,7 +25,7 @@ class FilePrediction(NamedTuple):
     """What a model says of an image file, or why the file cannot be read."""
 
     path: Path
-    result: Prediction | UserError
+    result: AnyPrediction | UserError
 
 
 def find_images(paths: Iterable[Path]) -> FileList:
@@ -62,6 +62,7 @@ def predict_files(
             f"the model needs images of {about.channels} channels, but image files have 1 or 3; use Model.predict in "
             f"Python."
         )
+    model.check_size(min(batch_size, len(files)))
     options = LoadOptions(image_size=about.image_size, resize=about.resize)
     for start in range(0, len(files), batch_size):
         numbers = range(start, min(start + batch_size, len(files)))

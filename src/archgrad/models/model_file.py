@@ -23,6 +23,7 @@ from archgrad.system.files import (
     existing_path,
     exists,
     list_folder,
+    make_folder,
     read_regular,
     read_text,
     shown_path,
@@ -47,6 +48,8 @@ _FIELDS = ("format", "space", "genotype", "preprocessing", "classes", "about")
 _LARGEST = 1 << 34
 _MOST_OPERATIONS = 1000
 """More are built only if the file of weights has tensors for them; otherwise a false description takes minutes."""
+_MOST_TENSORS = 100
+"""No operation has more; a file with more is not read, for that takes long too."""
 
 
 def save_model(model: Model, folder: Path | str) -> Path:
@@ -57,7 +60,7 @@ def save_model(model: Model, folder: Path | str) -> Path:
     weights = save({name: value.cpu().contiguous() for name, value in model.network.state_dict().items()})
     content = describe_model(model) | {_DIGEST: hashlib.sha256(weights).hexdigest()}
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path)
         write_card(model, path)
         write_bytes(path / _WEIGHTS, weights)
         write_text(path / _DESCRIPTION, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
@@ -111,15 +114,16 @@ def load_model(folder: Path | str, space: SearchSpace | None = None) -> Model:
         raise UserError(
             f"{shown_path(path / _WEIGHTS)} is damaged, or belongs to another {_DESCRIPTION}; get the model again."
         )
-    tensors = read_weights(weights, path / _WEIGHTS)
     found = space or _space(content["space"], path)
     genotype = Genotype.parse(content["genotype"])
     operations = len(genotype.decisions) * getattr(found, found.depth_knob)
-    if operations > max(_MOST_OPERATIONS, 2 * len(tensors)):
+    count = weights[8 : 8 + int.from_bytes(weights[:8], "little")].count(b'"data_offsets"')  # in its header
+    if operations > max(_MOST_OPERATIONS, 2 * count) or count > _MOST_TENSORS * (operations + 10):
         raise UserError(
-            f"{shown_path(path / _WEIGHTS)} does not fit: it has {len(tensors)} tensors, but the network has at least "
+            f"{shown_path(path / _WEIGHTS)} does not fit: it has {count:,} tensors, but the network has at least "
             f"{operations:,} operations. Get the model again."
         )
+    tensors = read_weights(weights, path / _WEIGHTS)
     preprocessing = Preprocessing.from_dict(content["preprocessing"])
     classes = tuple(content["classes"])
     with torch.device("meta"):

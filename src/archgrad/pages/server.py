@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import webbrowser
 from collections.abc import Callable
@@ -35,7 +36,14 @@ def serve(folder: Path, port: int, open_browser: bool, say: Callable[[str], obje
         say(f"{address}  (Ctrl-C ends it)")
         if open_browser:
             webbrowser.open(address)
-        run_server(app, listening)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            run_server(app, listening)
+        except KeyboardInterrupt:  # uvicorn raises the signal again after it has stopped
+            pass
+        finally:
+            signal.signal(signal.SIGTERM, before)
+    say("stopped.")
 
 
 def run_server(app: Any, listening: socket.socket) -> None:

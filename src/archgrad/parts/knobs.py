@@ -70,13 +70,14 @@ def without_none(value: Any) -> Any:
 
 
 def parse_setting(text: str) -> tuple[str, str]:
-    """Split ``part.knob=value``.
+    """Split ``part.knob=value``; a part that is an option may be written as the option is.
 
-    >>> parse_setting("weights.lr=0.1")
-    ('weights.lr', '0.1')
+    >>> parse_setting("weights.lr=0.1"), parse_setting("arch-optimizer.lr=0.1")
+    (('weights.lr', '0.1'), ('arch_optimizer.lr', '0.1'))
     """
     path, equals, value = text.partition("=")
     part, _, knob = path.rpartition(".")
     if not equals or not part or not knob or ("." in part and ":" not in part):
         raise UserError(f"the setting {text!r} is not of the form part.knob=value, such as arch_optimizer.lr=0.001.")
-    return path.strip(), value.strip()
+    option = part.strip().replace("-", "_")
+    return f"{option if option in PARTS else part.strip()}.{knob.strip()}", value.strip()

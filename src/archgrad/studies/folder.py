@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from archgrad.errors import UserError
 from archgrad.studies.plan import PlannedRun, StudyPlan, begun_plan_from_toml, begun_plan_to_toml
-from archgrad.system.files import exists, read_text, write_text
+from archgrad.system.files import exists, make_folder, read_text, write_text
 from archgrad.system.run_kind import RUN_FILE, write_kind
 
 try:
@@ -107,7 +107,7 @@ class StudyFolder:
         """Keep other coordinators out of the study; the lock ends with the process."""
         with self.writing():
             self._reject_other_content()
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
             descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             self._lock(descriptor)

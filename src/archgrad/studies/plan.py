@@ -163,9 +163,8 @@ class StudyPlan:
     def without(self, names: Sequence[str]) -> StudyPlan:
         """Return this plan without the variants of these names."""
         known = [one.name for one in self.variants]
-        for name in names:
-            if name not in known:
-                raise unknown("variant", name, known)
+        if wrong := [name for name in names if name not in known]:
+            raise unknown("variant" if len(wrong) == 1 else "variants", ", ".join(wrong), known)
         return replace(self, variants=tuple(one for one in self.variants if one.name not in names))
 
     def extended(self, other: StudyPlan) -> StudyPlan:

@@ -5,6 +5,7 @@ A reader of a file that is being written sees the old content or the new one, ne
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -25,6 +26,7 @@ __all__ = [
     "exists",
     "is_unfinished",
     "list_folder",
+    "make_folder",
     "open_regular",
     "read_regular",
     "read_text",
@@ -42,9 +44,17 @@ _KINDS = {
     stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }  # fmt: skip
+_DEEPEST = 200
 _TOKEN_BYTES = 8
 _PIECE = 1 << 16
 _UNFINISHED = re.compile(rf"\..+\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.part")
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those around it; hundreds of them in one another are a mistake, and an OSError."""
+    if len(path.parts) > _DEEPEST:
+        raise OSError(errno.ENAMETOOLONG, f"{len(path.parts)} folders in one another are too many")
+    path.mkdir(parents=True, exist_ok=True)
 
 
 @contextmanager
@@ -53,7 +63,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 
     The data reaches the disk before the rename, and the rename before the return: a power cut leaves one complete file.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     # A plain exclusive open, unlike mkstemp, leaves the permissions to the user's umask.
     part = path.parent / f".{path.name[:40]}.{secrets.token_hex(_TOKEN_BYTES)}.part"
     file = part.open("xb")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from archgrad.errors import UserError, shortened, unknown
-from archgrad.system.files import exists, read_text, write_text
+from archgrad.system.files import exists, read_text, shown_path, write_text
 
 __all__ = ["RUN_FILE", "RunKind", "read_kind", "write_kind"]
 
@@ -24,6 +24,8 @@ def write_kind(folder: Path, kind: RunKind) -> None:
 def read_kind(folder: Path) -> RunKind:
     """Return what a run directory is; raise a UserError if it does not say so."""
     path = folder / RUN_FILE
+    if not exists(folder):
+        raise UserError(f"there is no folder {shown_path(folder)}; give the run directory of something that was begun.")
     if not exists(path):
         if folder.name.startswith("stage-") and exists(folder.parent / RUN_FILE):
             raise UserError(f"{folder} is one stage of the run in {folder.parent}; give that directory instead.")

@@ -70,6 +70,10 @@ class BaseTask:
         """Raise a UserError, before any training, if the targets of the data do not suit the task."""
         check_finite_targets(data.name, data.targets)
 
+    def suited_to(self, data: Data) -> BaseTask:
+        """Return the task with all that depends on the data filled in."""
+        return self
+
     def chance(self, targets: Tensor) -> float | None:
         """Return the main metric of the best constant prediction for these targets; None if it is unknown."""
         return None

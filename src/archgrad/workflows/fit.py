@@ -38,7 +38,7 @@ _ARGUMENTS = (
     "data", "test", "budget", "max_params", "max_madds", "max_latency", "compare", "settings", "seed", "target",
     "command",
 )  # fmt: skip
-_OF_THE_IMAGES = ("data_dir", "image_size", "limit")
+_OF_THE_IMAGES = ("data_dir", "image_size", "limit", "strict")
 _OPTIONS = (*_OF_THE_IMAGES, "resize", "device", "precision", "threads", "workers")
 
 
@@ -71,9 +71,9 @@ def fit(
     ``compare`` N, after the budget, the model and its best rival of the other kind train with N seeds each.
     ``plan`` fixes what is otherwise chosen by time. ``settings`` are knobs such as ``{"weights.lr": 0.1,
     "augmentation.flip": False}`` of the trainings, or of the search (``"arch_optimizer.lr"``). ``options`` are
-    ``data_dir``, ``image_size``, ``resize``, ``limit``, ``device``, ``precision``, ``threads`` and ``workers`` of
-    :func:`archgrad.search`. ``tell`` is told what happens, in sentences. In a terminal or a notebook the fit shows its
-    progress; ``progress`` switches that on or off.
+    ``data_dir``, ``image_size``, ``resize``, ``strict``, ``limit``, ``device``, ``precision``, ``threads`` and
+    ``workers`` of :func:`archgrad.search`. ``tell`` is told what happens, in sentences. In a terminal or a notebook
+    the fit shows its progress; ``progress`` switches that on or off.
 
     ``out`` is the folder for everything: the search, the trainings, ``model/`` and ``report.html``.
     :func:`archgrad.resume` continues there. ``target`` is a folder, or a file that ends with .onnx or .pt2, where
@@ -174,7 +174,10 @@ def _written(
 
 def _describe(result: FitResult, config: SearchConfig, home: Path) -> None:
     """Write ``config.toml``, the records and the genotype of the last training, with the data by its name."""
-    one, images = result.candidate, {name: getattr(config, name) for name in ("data_dir", "resize", "limit", "seed")}
+    one, images = (
+        result.candidate,
+        {name: getattr(config, name) for name in ("data_dir", "resize", "limit", "strict", "seed")},
+    )
     data = config.data if isinstance(config.data, str) else result.tests
     training = one.training(data, Length(result.selection.final.epochs, 1), {**images, "image_size": one.image_size})
     text = config_to_toml(named_config(resolve(training.config, standard_callbacks=False), result.tests))
@@ -193,7 +196,7 @@ def _checked_target(given: Any) -> Path | None:
     except (OSError, ValueError) as error:
         problem = f"no file can have this name ({getattr(error, 'strerror', None) or error}); give another name"
     if problem:
-        raise UserError(f"target (-o) is {shown_path(target)}; {problem}.")
+        raise UserError(f"target (--model) is {shown_path(target)}; {problem}.")
     if target.suffix == ".onnx":
         check_installed("onnx", "onnxscript", "onnxruntime")
     return target

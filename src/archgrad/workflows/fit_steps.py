@@ -116,7 +116,7 @@ class FitSteps:
 
     @property
     def _task(self) -> BaseTask:
-        return task_of(self._first)
+        return task_of(self._first).suited_to(self.images.train)
 
     # --- search
 

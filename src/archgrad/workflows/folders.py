@@ -13,7 +13,7 @@ from archgrad.distributed.processes import from_first, joined, processes
 from archgrad.errors import DiskError, SearchInterrupted, UserError
 from archgrad.loop.folder import OF_THE_DISK
 from archgrad.loop.global_state import take_turns
-from archgrad.system.files import exists, is_unfinished, list_folder, read_text, write_text
+from archgrad.system.files import exists, is_unfinished, list_folder, make_folder, read_text, write_text
 from archgrad.system.run_kind import RUN_FILE, RunKind, write_kind
 
 __all__ = ["IN_PYTHON", "check_empty", "claim", "name_in_file", "read_json", "run_alone", "sweep", "to_json"]
@@ -74,7 +74,7 @@ def claim(folder: Path, kind: RunKind, texts: Mapping[str, str]) -> None:
     if processes().rank:
         return
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         write_kind(folder, kind)
         sweep(folder)
         for name, text in texts.items():

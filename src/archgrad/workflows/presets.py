@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from archgrad.parts.knobs import knobs_of
-from archgrad.spaces import SearchSpace, named_space
+from archgrad.spaces import ResNet, SearchSpace, named_space
 from archgrad.training.weight_training import NETWORK_ONLY, WeightTraining
 
 __all__ = ["PRESETS", "Preset"]
@@ -43,12 +43,17 @@ class Preset:
     minutes: float | None = None
 
     def sizes_of(self, space: SearchSpace) -> dict[str, Any]:
-        """Return width, depth and stem of the network: those of the preset, or those of the literature."""
+        """Return width, depth and stem of the network: those of the preset, or those of the literature.
+
+        >>> PRESETS["quick"].sizes_of(ResNet())  # ResNet-20
+        {'channels': 16, 'cells': 3}
+        """
         published = {"channels": space.channels, space.depth_knob: getattr(space, space.depth_knob)}
         published |= space.compared_at
-        depth = self.sizes.get(space.depth_knob, published[space.depth_knob])
+        sizes = {} if isinstance(space, ResNet) else self.sizes
+        depth = sizes.get(space.depth_knob, published[space.depth_knob])
         stem = {"stem": self.stem} if "stem" in {one.name for one in fields(space)} else {}
-        return {"channels": self.sizes.get("channels", published["channels"]), "cells": depth, **stem}
+        return {"channels": sizes.get("channels", published["channels"]), "cells": depth, **stem}
 
     def settings(self, network: Any) -> dict[str, Any]:
         """Return the settings of the supernet for this :class:`SingleArchitecture`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import torch
@@ -9,14 +10,16 @@ from torch import Tensor, nn
 
 from archgrad import data as data_room
 from archgrad.config import SearchConfig
-from archgrad.data import Data, Normalization, as_data
+from archgrad.data import Data, Normalization, as_data, count_duplicates
 from archgrad.data.catalog import absolute_name
 from archgrad.errors import NoTestImagesError, UserError, shortened
+from archgrad.system.warn_once import warn_once
 from archgrad.tasks import BaseTask, align
 
 __all__ = ["accuracy_interval", "find_test_images", "measure", "outputs_on"]
 
 _AT_ONCE = 256
+_logger = logging.getLogger(__name__)
 
 
 def find_test_images(config: SearchConfig, train: Data, given: Any = None) -> Data | None:
@@ -29,6 +32,11 @@ def find_test_images(config: SearchConfig, train: Data, given: Any = None) -> Da
         return None  # a user's own source that has no parts
     if found is not None:
         _check_alike(train, found)
+        if copies := count_duplicates(train, found):
+            warn_once(
+                _logger, "%d of %d test images are also training images, pixel by pixel: the test is too easy.", copies,
+                len(found),
+            )  # fmt: skip
     return found
 
 
@@ -36,13 +44,15 @@ def _test_part(config: SearchConfig) -> Data | None:
     """Return the test part of the source of the training images, None if there is none."""
     name, folder, size = config.data, config.data_dir, config.image_size
     resize: str = config.resize
+    strict = config.strict
     if not isinstance(name, str):
         origin = name.origin
         if origin is None:
             return None
         name, folder, size, resize = origin.spec, origin.folder, origin.options.image_size, origin.options.resize
+        strict = origin.options.strict
     try:
-        found = data_room.load(name, data_dir=folder, image_size=size, resize=resize, train=False)
+        found = data_room.load(name, data_dir=folder, image_size=size, resize=resize, strict=strict, train=False)
     except NoTestImagesError:
         return None
     return found if isinstance(config.data, str) else _resized(config, found)
@@ -55,6 +65,7 @@ def _given_images(config: SearchConfig, given: Any) -> Data:
         assert not isinstance(images, str)  # noqa: S101 - for the type checker
         return _resized(config, images)
     how: dict[str, Any] = {"data_dir": config.data_dir, "image_size": config.image_size, "resize": config.resize}
+    how["strict"] = config.strict
     try:
         return data_room.load(given, **how, train=False)
     except NoTestImagesError as error:

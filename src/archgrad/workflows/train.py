@@ -55,7 +55,8 @@ def train(
 
     ``seeds`` is a number of trainings, with the seeds ``seed``, ``seed`` + 1, …, or the seeds themselves. ``test`` has
     the test images, by default those of the data's own source, if it has any. ``start_from`` is the folder of a trained
-    model whose weights are the first ones, as far as they fit.
+    model whose weights are the first ones, as far as they fit; a network of its space has its width and depth, unless
+    they are given.
 
     ``out`` is the run directory, with one folder for each seed if there are several. Each has the files of a search,
     ``model/`` (:class:`archgrad.models.Model`), and ``result.json``. :func:`archgrad.resume` continues there.
@@ -68,9 +69,8 @@ def train(
     elif genotype is None:
         raise UserError("the genotype is missing; give one after the space, or the result of a search alone.")
     with take_turns():  # also while data is scanned, which seeds the global generators
-        start = None if start_from is None else as_path("start_from", start_from).resolve()
         images = as_data("digits" if data is None else data)
-        how: dict[str, Any] = {"preset": preset, "seeds": seeds, "test": test, "start_from": start}
+        how: dict[str, Any] = {"preset": preset, "seeds": seeds, "test": test, "start_from": start_from}
         training = Training.of(space, genotype, images, **how, **options)
         return run_training(training, out=out, interruptible=interruptible, callbacks=callbacks)
 
@@ -85,7 +85,7 @@ def _after(result: SearchResult, data: Any, options: dict[str, Any]) -> tuple[Se
 
 def searched_images(config: SearchConfig) -> dict[str, Any]:
     """Return the data and the task of a search as options of a training, without a limit of the images."""
-    names = ("data", "data_dir", "image_size", "resize", "task")
+    names = ("data", "data_dir", "image_size", "resize", "strict", "task")
     return {name: one for name in names if (one := getattr(config, name)) is not None}
 
 

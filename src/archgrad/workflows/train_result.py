@@ -17,10 +17,10 @@ from archgrad.data import Data
 from archgrad.errors import UserError
 from archgrad.loop import SearchResult
 from archgrad.models import Model, Preprocessing
-from archgrad.models.classifier import CLASSES
+from archgrad.models.classifier import CLASSES, LABELS, NUMBERS
 from archgrad.report import to_svg
 from archgrad.spaces import Cost, Genotype, SearchSpace
-from archgrad.tasks import TASKS, BaseTask, MetricInfo
+from archgrad.tasks import TASKS, BaseTask, MetricInfo, Multilabel
 from archgrad.workflows.single_architecture import SingleArchitecture
 from archgrad.workflows.test_images import accuracy_interval, measure, outputs_on
 
@@ -101,6 +101,7 @@ class TrainResult:
             "parameters": self.cost.parameters,
             "multiply_adds": self.cost.multiply_adds,
             "metric": self.metric.name,
+            "unit": self.metric.unit,
             **{part: mean_and_deviation(values) for part, values in parts.items() if values},
             "seeds": [
                 {
@@ -140,8 +141,10 @@ def trained_seed(
     test = None if tests is None else measured(tests, torch.arange(len(tests)))
     about = {
         "data": data.name, "task": _task_name(setup.task), "epochs": setup.weights.epochs, "seed": seed,
-        "predicts": CLASSES if data.classes and data.targets.dim() == 1 else "numbers", "heldout": held, "test": test,
+        "predicts": CLASSES if data.classes and data.targets.dim() == 1 else NUMBERS, "heldout": held, "test": test,
     }  # fmt: skip
+    if isinstance(setup.task, Multilabel):
+        about |= {"predicts": LABELS, "threshold": setup.task.threshold}
     if tests is not None and test is not None and about["predicts"] == CLASSES and "accuracy" in test:
         about["interval"] = list(accuracy_interval(round(test["accuracy"] * len(tests) / 100), len(tests)))
     classes = data.classes or tuple(map(str, range(setup.outputs)))

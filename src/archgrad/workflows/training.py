@@ -22,11 +22,12 @@ from archgrad.hypergradients import FirstOrder
 from archgrad.loop.estimate import step_seconds
 from archgrad.loop.experiment import Experiment
 from archgrad.method.bundle import Method
+from archgrad.models import Model
 from archgrad.parts.registry import import_path
 from archgrad.relaxations import Softmax
 from archgrad.spaces import RESNET, Genotype, ResNet, SearchSpace, known_cells, named_space
 from archgrad.supernet import SupernetOptions
-from archgrad.system.files import exists
+from archgrad.system.files import as_path, existing_path, exists
 from archgrad.system.run_kind import RunKind
 from archgrad.tasks.classification import TOP
 from archgrad.training.schedule import Schedule
@@ -90,11 +91,14 @@ class Training:
         given |= {name: one for name, one in options.items() if one is not None}
         base = replace(named_space(space) if isinstance(space, str) else space, restriction=None)
         sizes = chosen.sizes_of(base)
+        start = None if start_from is None else existing_path(as_path("start_from", start_from), "model").resolve()
+        if start is not None and (own := Model.load(start).space).name == base.name:
+            sizes |= {"channels": own.channels, "cells": getattr(own, own.depth_knob)}
         sizes |= {name: given.pop(name) for name in ("channels", "cells", "stem") if name in given}
         architecture = as_genotype(genotype)
         base.check(architecture)
         network = SingleArchitecture(
-            of=_name(base), architecture=str(architecture), start_from=str(start_from or ""), **sizes
+            of=_name(base), architecture=str(architecture), start_from=str(start or ""), **sizes
         )
         network.fixed  # noqa: B018 - it rejects a stem that the space has not
         settings = _checked_settings(given.pop("settings", {}))

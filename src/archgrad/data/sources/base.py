@@ -52,6 +52,7 @@ class DataSource(ABC):
         image_size: int | None = None,
         resize: str = "crop",
         seed: int = 0,
+        strict: bool = False,
         progress: Callable[[int, int], None] = no_progress,
     ) -> Data:
         """Load the images that :class:`LoadOptions` describes; without ``train``, those for tests.
@@ -59,7 +60,7 @@ class DataSource(ABC):
         A source without a path of its own looks in the folder ``path``, or in that of the variable ARCHGRAD_DATA.
         """
         check_value("path", path, PathLike | None)
-        options = LoadOptions(train, limit, image_size, resize, seed, progress)
+        options = LoadOptions(train, limit, image_size, resize, seed, strict, progress)
         data = self.read(self.located(path), options)
         if not isinstance(data, Data):
             raise UserError(f"{class_path(type(self))}.read returned {shortened(data)}; it must return an ImageData.")

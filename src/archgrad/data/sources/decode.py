@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import groupby
 from operator import attrgetter
@@ -18,14 +18,14 @@ from torch import Tensor
 
 from archgrad.data.base import LoadOptions
 from archgrad.data.resize import resize
-from archgrad.errors import ImageSizeError, UserError, missing_extra, reason
+from archgrad.errors import BrokenImageError, ImageSizeError, UserError, missing_extra, reason
 from archgrad.system.memory import check_images
 from archgrad.system.warn_once import warn_once
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["Encoded", "decode_all", "decode_one", "image_sides", "image_suffixes", "image_tensor"]
+__all__ = ["BrokenFiles", "Encoded", "decode_all", "decode_one", "first_sides", "image_suffixes", "image_tensor"]
 
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000", "AVIF", "ICO", "PCX", "QOI", "SGI", "TGA")
 """The formats of Pillow that hold pixels; not EPS, which runs a program."""
@@ -35,6 +35,12 @@ _LARGE = 1 << 22
 _STRIP_PIXELS = 1 << 20
 _GROUP_FILES, _GROUP_BYTES = 1024, 1 << 25
 """The most that is decoded before it is resized."""
+_ORIENTATION = 0x0112
+"""The tag of EXIF that tells how a camera was held."""
+_FLIPPED = {2: (2,), 3: (1, 2), 4: (1,), 5: (), 6: (2,), 7: (1, 2), 8: (1,)}
+"""The axes of [C, H, W] that are reversed for each orientation, after H and W are swapped from 5 on."""
+_MOST_BROKEN = 20
+"""One image of so many may be broken."""
 
 _logger = logging.getLogger(__name__)
 
@@ -48,14 +54,48 @@ class Encoded(NamedTuple):
     open: Callable[[], IO[bytes]]
 
 
-def decode_all(files: Iterable[Encoded], count: int, options: LoadOptions) -> Tensor:
-    """Decode ``count`` files into uint8 [N, C, H, W]: C is 1 if all are gray, else 3.
+class BrokenFiles:
+    """The broken ones of ``count`` image files, by number: a twentieth may be broken, and at least one.
+
+    :meth:`add` raises an error if there are more, or at the first if it is ``strict``.
+    """
+
+    def __init__(self, count: int, strict: bool) -> None:
+        self.count, self.strict = count, strict
+        self.names: dict[int, str] = {}
+
+    def add(self, number: int, name: str, error: BrokenImageError) -> None:
+        """Note a broken file."""
+        if self.strict:
+            raise error
+        self.names[number] = name
+        if len(self.names) > max(1, self.count // _MOST_BROKEN):
+            raise UserError(
+                f"at least {len(self.names)} of {self.count} images cannot be read ({self._first_names()}), and at "
+                f"most {100 // _MOST_BROKEN} % may be left out; replace or remove them. The last one: {error}"
+            ) from error
+
+    def say(self, what: str) -> None:
+        """Log how many files are broken, their first names, and ``what`` becomes of them."""
+        if self.names:
+            warn_once(
+                _logger, "%d of %d images cannot be read and are %s: %s (--strict refuses them).", len(self.names),
+                self.count, what, self._first_names(),
+            )  # fmt: skip
+
+    def _first_names(self) -> str:
+        names = list(self.names.values())
+        return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+
+
+def decode_all(files: Iterable[Encoded], count: int, options: LoadOptions) -> tuple[Tensor, BrokenFiles]:
+    """Decode ``count`` files into uint8 [N, C, H, W]: C is 1 if all are gray, else 3. Leave out the broken ones.
 
     With ``image_size`` each is resized immediately; without it all must have the same size. Besides the result, the
     memory holds one image as Pillow decodes it (at most 2²⁶ pixels of 4 bytes) and a group of decoded ones (32 MB).
     """
-    result, done = torch.empty(0, 0, 0, 0), 0
-    for group in _groups(iter(files), options.image_size):
+    result, done, broken = torch.empty(0, 0, 0, 0), 0, BrokenFiles(count, options.strict)
+    for group in _groups(iter(files), options.image_size, broken):
         images = torch.cat(
             _same_channels([_resized(list(same), options) for _, same in groupby(group, attrgetter("shape"))])
         )
@@ -67,8 +107,8 @@ def decode_all(files: Iterable[Encoded], count: int, options: LoadOptions) -> Te
             result = larger
         result[done : done + len(images)] = images
         done += len(images)
-        options.progress(done, count)
-    return result
+        options.progress(done + len(broken.names), count)
+    return result[:done], broken
 
 
 def decode_one(file: Encoded, options: LoadOptions, channels: int) -> Tensor:
@@ -80,15 +120,21 @@ def decode_one(file: Encoded, options: LoadOptions, channels: int) -> Tensor:
     return image.expand(channels, -1, -1)
 
 
-def image_sides(file: Encoded) -> Sides:
-    """Return the height and width of an image, from its header."""
-    with _opened(file) as image:
-        return image.height, image.width
+def first_sides(files: Iterable[Encoded]) -> Sides:
+    """Return the height and width of the first image that can be read, (0, 0) if there is none."""
+    return next((sides for _, sides in _all_sides(files)), (0, 0))
+
+
+def _all_sides(files: Iterable[Encoded]) -> Iterator[tuple[str, Sides]]:
+    """Yield the names of images, with height and width from their headers; leave out broken files."""
+    for file in files:
+        with suppress(BrokenImageError), _opened(file) as image:
+            yield file.name, (image.height, image.width)
 
 
 def image_tensor(image: Image.Image) -> Tensor:
-    """Return an image of Pillow as uint8 [C, H, W], C being 1 for gray and 3 for color."""
-    return _tensor(_array(image))
+    """Return an image of Pillow as uint8 [C, H, W], C being 1 for gray and 3 for color, upright as EXIF says."""
+    return _upright(image, _array(image))
 
 
 def image_suffixes() -> set[str]:
@@ -97,17 +143,21 @@ def image_suffixes() -> set[str]:
     return {suffix for suffix, kind in _pillow().registered_extensions().items() if kind in formats}
 
 
-def _groups(files: Iterator[Encoded], size: int | None) -> Iterator[list[Tensor]]:
+def _groups(files: Iterator[Encoded], size: int | None, broken: BrokenFiles) -> Iterator[list[Tensor]]:
     """Decode the files into groups; reject images of different sizes unless they are resized."""
     group: list[Tensor] = []
     first: tuple[str, Sides] | None = None
     held = 0
-    for file in files:
-        image = _decode(file, size)
+    for number, file in enumerate(files):
+        try:
+            image = _decode(file, size)
+        except BrokenImageError as error:
+            broken.add(number, file.name, error)
+            continue
         sides = (image.shape[1], image.shape[2])
         first = first or (file.name, sides)
         if size is None and sides != first[1]:
-            raise _different_sizes([first, (file.name, sides), *((one.name, image_sides(one)) for one in files)])
+            raise _different_sizes([first, (file.name, sides), *_all_sides(files)])
         group.append(image)
         held += image.numel()
         if len(group) == _GROUP_FILES or held > _GROUP_BYTES:
@@ -132,7 +182,7 @@ def _decode(file: Encoded, size: int | None) -> Tensor:
     """Decode one file into uint8 [C, H, W], C being 1 or 3; shrink a large one that will be resized to ``size``."""
     with _opened(file) as image:
         if image.width * image.height <= _LARGE:
-            return _tensor(_array(image))
+            return image_tensor(image)
         if size is None:
             raise ImageSizeError(
                 f"the image {file.name} has {image.width}×{image.height} pixels; resize images of more than {_LARGE} "
@@ -140,23 +190,26 @@ def _decode(file: Encoded, size: int | None) -> Tensor:
             )
         image.draft(None, (2 * size, 2 * size))  # a JPEG is decoded at 1/2, 1/4 or 1/8 of its size
         factor = min(image.size) // (2 * size)
-        return _tensor(_array(image) if factor < 2 else _shrunk(image, factor))
+        return _upright(image, _array(image) if factor < 2 else _shrunk(image, factor))
 
 
 @contextmanager
 def _opened(file: Encoded) -> Iterator[Image.Image]:
     """Open an image, of which Pillow reads only the header at first; reject what is damaged or too large."""
+    pillow = _pillow()
     try:
         with file.open() as stream, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Pillow warns of, we decide here
-            image = _pillow().open(stream, formats=_formats())
+            image = pillow.open(stream, formats=_formats())
             if image.width * image.height > _MOST_PIXELS:
                 raise ValueError(f"{image.width}×{image.height} pixels are too many")
             yield image
-    except (MemoryError, UserError):
+    except (MemoryError, BrokenImageError, ImageSizeError):
         raise
+    except UserError as problem:  # of the file
+        raise BrokenImageError(problem) from problem
     except Exception as problem:  # Pillow's readers raise many kinds of error on damaged files
-        raise UserError(
+        raise BrokenImageError(
             f"the image {file.name} cannot be read ({reason(problem)}); replace or remove it. "
             f"It must be one of {', '.join(_FORMATS)} and at most {_MOST_PIXELS} pixels."
         ) from problem
@@ -203,9 +256,15 @@ def _shrunk(image: Image.Image, factor: int) -> NDArray[np.uint8]:
     return np.concatenate(strips)
 
 
-def _tensor(array: NDArray[np.uint8]) -> Tensor:
-    pixels = torch.from_numpy(array)
-    return pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1)
+def _upright(image: Image.Image, array: NDArray[np.uint8]) -> Tensor:
+    """Return pixels [H, W] or [H, W, 3] of an image as a tensor [C, H, W], turned as its EXIF data says."""
+    pixels, held = torch.from_numpy(array), None
+    pixels = pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1)
+    with suppress(Exception):  # damaged EXIF data does not make an image unreadable
+        held = image.getexif().get(_ORIENTATION)
+    if held not in _FLIPPED:
+        return pixels
+    return (pixels.transpose(1, 2) if held >= 5 else pixels).flip(_FLIPPED[held])
 
 
 def _different_sizes(sizes: list[tuple[str, Sides]]) -> ImageSizeError:

@@ -24,9 +24,10 @@ from archgrad.data.augment import Augmentation
 from archgrad.data.base import Data, LoadOptions, Shape, no_progress
 from archgrad.data.dataset import DatasetData, ImageData
 from archgrad.data.inputs import Inputs
+from archgrad.data.labels import check_labels
 from archgrad.data.sources.base import default_augmentation
-from archgrad.data.sources.decode import Encoded, decode_all, decode_one, image_sides
-from archgrad.errors import UserError
+from archgrad.data.sources.decode import BrokenFiles, Encoded, decode_all, decode_one, first_sides
+from archgrad.errors import BrokenImageError, UserError
 from archgrad.system.files import open_regular, shown_path
 
 __all__ = ["MOST_IN_MEMORY", "CopiedImages", "EncodedImages", "FileList", "load_images"]
@@ -60,30 +61,50 @@ def load_images(
 ) -> Data:
     """Decode the images of ``read`` now, or keep their ``files`` if they take more than :data:`MOST_IN_MEMORY` bytes.
 
-    The result is the same as with ``limited`` and ``resized`` afterwards.
+    The result is the same as with ``limited`` and ``resized`` afterwards. A few broken images are left out; of those
+    that are not kept in memory, each is replaced by another one of its class.
     """
     count, size = len(labels), options.image_size
-    height, width = image_sides(next(read())) if size is None else (size, size)
+    height, width = first_sides(read()) if size is None else (size, size)
     if count * 3 * height * width <= MOST_IN_MEMORY:
-        images = decode_all(read(), count, options)
+        images, broken = decode_all(read(), count, options)
+        if broken.names:
+            broken.say("left out")
+            labels = labels[[number for number in range(count) if number not in broken.names]]
+            check_labels(name, labels, classes, every=options.train)
         return ImageData(name, images, labels, classes, augmentation or default_augmentation(images))
     kept, quiet = files(), replace(options, progress=no_progress)
     places = torch.linspace(0, count - 1, min(count, _LOOKED_AT), dtype=torch.float64).long().tolist()
-    sample = decode_all((kept[place] for place in places), len(places), quiet)
+    sample, _ = decode_all((kept[place] for place in places), len(places), quiet)
     shape: Shape = (sample.shape[1], sample.shape[2], sample.shape[3])
     options.progress(count, count)
-    inputs, augmentation = DecodedInputs(kept, shape, quiet), augmentation or default_augmentation(sample)
+    inputs, augmentation = DecodedInputs(kept, shape, quiet, labels), augmentation or default_augmentation(sample)
     return DatasetData(name, inputs, labels, classes, shape, torch.uint8, augmentation)
 
 
 class DecodedInputs(Inputs):
-    """Images that are decoded, and resized as the options say, each time they are read."""
+    """Images that are decoded, and resized as the options say, each time they are read.
 
-    def __init__(self, files: EncodedImages, shape: Shape, options: LoadOptions) -> None:
-        self.files, self.shape, self.options = files, shape, options
+    In place of a broken file stands the next one of its class.
+    """
+
+    def __init__(self, files: EncodedImages, shape: Shape, options: LoadOptions, labels: Tensor) -> None:
+        self.files, self.shape, self.options, self.labels = files, shape, options, labels
+        self.broken = BrokenFiles(len(files), options.strict)
 
     def __getitem__(self, index: int) -> Tensor:
-        file = self.files[index]
+        try:
+            return self._decoded(self.files[index])
+        except BrokenImageError as error:
+            self.broken.add(index, self.files[index].name, error)
+            self.broken.say("replaced by others of their class")
+        same = (self.labels == self.labels[index]).nonzero().flatten()
+        later = [int(one) for one in (*same[same > index], *same[same < index]) if int(one) not in self.broken.names]
+        if not later:
+            raise UserError(f"no image of class {int(self.labels[index])} can be read; replace or remove them.")
+        return self[later[0]]
+
+    def _decoded(self, file: Encoded) -> Tensor:
         image = decode_one(file, self.options, self.shape[0])
         height, width = self.shape[1:]
         if tuple(image.shape[1:]) != (height, width):

@@ -27,7 +27,8 @@ class Folder(DataSource):
 
     Classes are the names of the sub-folders, sorted. If there is a sub-folder ``train`` (``test``, ``val``) that has
     sub-folders, the classes are in it. There is one channel if all images are gray, else three. Images of more than
-    256 MB are decoded when they are needed.
+    256 MB are decoded when they are needed. A photo is turned upright as its EXIF data says. A few broken files are
+    left out.
     """
 
     takes_path: ClassVar[bool] = True
@@ -61,9 +62,9 @@ def _class_folders(home: Path, train: bool) -> list[Path]:
             f"the folder {shown_path(home)} has no sub-folder {' or '.join(_PARTS[False])}; add one with the test "
             f"images."
         )
-    if train and (unused := [folder for folder in (found if wanted else parts.values()) if folder != wanted]):
-        names = ", ".join(shown_path(folder.name) for folder in unused[:5])
-        warn_once(_logger, "a search does not use the images in %s of %s.", names, shown_path(home))
+    if wanted is not None and (unused := [folder.name for folder in found if folder.name not in parts]):
+        names = ", ".join(map(shown_path, unused[:5]))
+        warn_once(_logger, "the images in %s of %s are in no part, and are not used.", names, shown_path(home))
     return [folder for folder in found if folder.name not in parts] if wanted is None else _subfolders(wanted)
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from archgrad.errors import UserError, shortened
+from archgrad.errors import DiskError, UserError, shortened
 from archgrad.spaces.nasbench101 import Module
 from archgrad.system.files import open_regular
 
@@ -62,27 +62,31 @@ class TrainingRun(NamedTuple):
 def read_records(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the offset and the data of every record, after checking its checksums."""
     checksum = _checksum()
-    with open_regular(path, "TFRecord file") as file:
-        offset = 0
-        while head := file.read(_HEAD.size):
-            if len(head) < _HEAD.size:
-                raise damaged_record(path, offset, f"its head ends after {len(head)} of {_HEAD.size} bytes")
-            length, check = _HEAD.unpack(head)
-            if mask_checksum(checksum(head[:8])) != check:
-                raise damaged_record(path, offset, "the checksum of its length is wrong")
-            if length > LONGEST_RECORD:
-                problem = (
-                    f"its length is {length} bytes, but no record of NAS-Bench-101 is longer than {LONGEST_RECORD}"
-                )
-                raise damaged_record(path, offset, problem)
-            data, foot = file.read(length), file.read(_FOOT.size)
-            if len(foot) < _FOOT.size:
-                found = len(data) + len(foot)
-                raise damaged_record(path, offset, f"its data ends after {found} of {length + _FOOT.size} bytes")
-            if mask_checksum(checksum(data)) != _FOOT.unpack(foot)[0]:
-                raise damaged_record(path, offset, "the checksum of its data is wrong")
-            yield offset, data
-            offset += _HEAD.size + length + _FOOT.size
+    offset = 0
+    try:
+        with open_regular(path, "TFRecord file") as file:
+            while head := file.read(_HEAD.size):
+                if len(head) < _HEAD.size:
+                    raise damaged_record(path, offset, f"its head ends after {len(head)} of {_HEAD.size} bytes")
+                length, check = _HEAD.unpack(head)
+                if mask_checksum(checksum(head[:8])) != check:
+                    raise damaged_record(path, offset, "the checksum of its length is wrong")
+                if length > LONGEST_RECORD:
+                    problem = (
+                        f"its length is {length} bytes, but no record of NAS-Bench-101 is longer than {LONGEST_RECORD}"
+                    )
+                    raise damaged_record(path, offset, problem)
+                data, foot = file.read(length), file.read(_FOOT.size)
+                if len(foot) < _FOOT.size:
+                    found = len(data) + len(foot)
+                    raise damaged_record(path, offset, f"its data ends after {found} of {length + _FOOT.size} bytes")
+                if mask_checksum(checksum(data)) != _FOOT.unpack(foot)[0]:
+                    raise damaged_record(path, offset, "the checksum of its data is wrong")
+                yield offset, data
+                offset += _HEAD.size + length + _FOOT.size
+    except OSError as problem:
+        reason = problem.strerror or problem
+        raise DiskError(f"{path} cannot be read at byte {offset} ({reason}); copy it to another disk.") from problem
     if offset == 0:
         raise UserError(f"{path} is empty; give the path of a TFRecord file.")
 

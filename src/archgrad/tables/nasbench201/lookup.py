@@ -104,6 +104,7 @@ def _answer(genotype: Genotype, table: AccuracyTable) -> Answer:
         "kind": accuracies.kind,
         "source": accuracies.source,
         "accuracy": _rounded(accuracies),
+        "regret": {dataset: round(_regret(table, dataset, one), 4) for dataset, one in accuracies.items()},
         "rank": {dataset: table.rank(genotype, dataset) for dataset in accuracies},
         "validation": None if table.validation is None else _rounded(table.validation.query(genotype)),
         "cells": len(table),
@@ -121,9 +122,15 @@ def _rounded(accuracies: Accuracies) -> dict[str, float]:
 
 def _ranked(genotype: Genotype, table: AccuracyTable) -> list[str]:
     return [f"{table.kind} ({table.source}):"] + [
-        f"  {dataset:<15} {accuracy:6.2f} %   rank {table.rank(genotype, dataset)} of {len(table)}"
+        f"  {dataset:<15} {accuracy:6.2f} %   rank {table.rank(genotype, dataset)} of {len(table)}   regret "
+        f"{_regret(table, dataset, accuracy):.2f}"
         for dataset, accuracy in table.query(genotype).items()
     ]
+
+
+def _regret(table: AccuracyTable, dataset: str, accuracy: float) -> float:
+    """Return by how many points the best cell of the table is better."""
+    return max(table.columns[DATASETS.index(dataset)]) - accuracy
 
 
 def _validation(genotype: Genotype, table: AccuracyTable) -> list[str]:
