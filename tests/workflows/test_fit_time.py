@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from archgrad.errors import DivergedError
-from archgrad.workflows import Training
+from archgrad.spaces import Cost, NASBench201
+from archgrad.tasks import MetricInfo
+from archgrad.workflows import TrainedSeed, Training, TrainResult
 from archgrad.workflows.candidates import Candidate
+from archgrad.workflows.halving import hold_round
 from archgrad.workflows.pacing import Clock, Schedule, length_within, schedule_rounds
 from tests.workflows.fake_fit import FOUND, Machine, machine, pictures
 
@@ -175,3 +178,14 @@ def test_a_wrong_candidate_in_a_file(wrong: dict[str, Any]) -> None:
     right = {"space": "resnet", "genotype": "|", "channels": 8, "cells": 1, "image_size": 8}
     with pytest.raises(ValueError, match=r"[;.]"):
         Candidate.of({**right, **wrong})
+
+
+def test_balanced_accuracy_ranks_where_the_task_has_it() -> None:
+    def result(accuracy: float, balanced: float) -> TrainResult:
+        test = {"accuracy": accuracy, "balanced_accuracy": balanced}
+        run = TrainedSeed(0, None, (), 1.0, None, test)  # type: ignore[arg-type]
+        return TrainResult(NASBench201(), FOUND, 1, Cost(1, 1), MetricInfo("accuracy", True, "%"), (run,))
+
+    known = {"common": result(90.0, 20.0), "fair": result(80.0, 70.0)}
+    assert hold_round({}, lambda *args: pytest.fail(), 1, "test", "balanced_accuracy", known)[0].names == ["fair"]
+    assert hold_round({}, lambda *args: pytest.fail(), 1, "test", "another", known)[0].names == ["common"]
