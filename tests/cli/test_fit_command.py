@@ -10,7 +10,6 @@ import pytest
 
 import archgrad as ag
 from archgrad.system.run_kind import write_kind
-from archgrad.workflows import fit_plan
 from archgrad.workflows.fit_folder import FIT
 from tests.workflows.small_fit import PLAN, Killer, write_images
 
@@ -21,17 +20,15 @@ SMALL = ("fit", "--limit", 100, "--threads", 1)
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> None:
     """No time is measured: the plan is the smallest."""
-    from archgrad.workflows import fit
-
-    monkeypatch.setattr(fit._Steps, "announcement", lambda self: "announced")
-    monkeypatch.setattr(fit, "plan_fit", lambda *args: PLAN)
+    monkeypatch.setattr("archgrad.workflows.fit.FitPlan", lambda: PLAN)
     monkeypatch.setattr("archgrad.workflows.fit_report.measure_latency", lambda *args: 1e-3)
 
 
 def test_a_fit_says_what_it_found_and_exports_it(archgrad, planned, tmp_path):
     code, out, err = archgrad(*SMALL, "--model", "net.onnx")
     assert code == 0, err
-    assert "announced" in out
+    assert "80 images of 10 classes at 8×8 pixels" in out
+    assert "lr = " not in out
     lines = dict(line.split(maxsplit=1) for line in out.splitlines()[-8:])
     assert "% of 20 test images (95 % interval" in lines["accuracy"]
     assert lines["report"] == "runs/fit-seed0/report.html"
@@ -48,11 +45,12 @@ def _picture(home: Path) -> list[Path]:
 
 def test_a_killed_fit_is_resumed_from_elsewhere(archgrad, planned, tmp_path, monkeypatch):
     write_images(tmp_path / "pictures", 30)
-    command = ("fit", "--data", "folder:pictures", "--threads", 1, "--model", "model", "-o", "run")
-    killer = Killer("round 1 of 1")
+    command = ("fit", "pictures", "--threads", 1, "--model", "model", "-o", "run")
+    killer = Killer("round 1 of 2")
     monkeypatch.setattr("archgrad.cli.fit.progress_for", lambda *args, **more: killer)
     monkeypatch.setattr("archgrad.cli.fit.say", lambda text, console: killer.tell(text))
-    monkeypatch.setattr(Killer, "close", lambda self: None, raising=False)
+    for name in ("close", "count_down"):
+        monkeypatch.setattr(Killer, name, lambda self, *args: None, raising=False)
     code, _, err = archgrad(*command)
     assert (code, err.rpartition("; ")[2]) == (130, "continue with `archgrad resume run`.\n")
     killer.part = "nothing"
@@ -76,6 +74,9 @@ def test_a_killed_fit_is_resumed_from_elsewhere(archgrad, planned, tmp_path, mon
         (("-o", "net.onnx"), "--model"),
         (("--max-params", "0"), "max_params is '0'; write a positive number"),
         (("--max-madds", "10"), "no width keeps the limits"),
+        (("--compare", "0"), "--compare"),
+        (("--set", "weights.lr=x"), "weights.lr"),
+        (("digits", "--data", "digits"), "the data is given twice"),
         (("--limit", "40"), "there are 8 images to test the model; give at least 10"),
         (("--data", "folder:nowhere"), "nowhere"),
         (("--test", "nothing"), "unknown data 'nothing'"),
@@ -94,11 +95,17 @@ def test_mistakes_leave_nothing_behind(archgrad, planned, tmp_path, options, mes
     assert (tmp_path / "full" / "file").read_text() == "mine"
 
 
-def test_a_budget_of_a_second_is_too_short_or_ends_soon(archgrad, monkeypatch):
-    monkeypatch.setattr(fit_plan, "epoch_seconds", lambda *args: 10.0)
-    code, _, err = archgrad(*SMALL, "--budget", "1s")
-    assert code == 2
-    assert "budget" in err
+def test_a_fit_is_a_run_for_other_commands(archgrad, planned):
+    assert archgrad(*SMALL, "--out", "run")[0] == 0
+    for command in (
+        ("inspect", "run"),
+        ("plot", "run", "--measure", "train_accuracy"),
+        ("cost", "run"),
+        ("draw", "run"),
+    ):
+        code, _, err = archgrad(*command)
+        assert code == 0, err
+    assert archgrad("train", "run", "--epochs", 1, "--channels", 2, "--cells", 1, "--threads", 1)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -106,7 +113,7 @@ def test_a_budget_of_a_second_is_too_short_or_ends_soon(archgrad, monkeypatch):
 )
 def test_a_request_from_a_file_is_checked(archgrad, tmp_path, request_):
     content = {
-        "plan": asdict(PLAN), "images": ["a", "b"], "decisions": {}, "planning": 1.0,
+        "plan": asdict(PLAN), "images": ["a", "b"], "decisions": {}, "spent": 1.0,
         "request": request_,
     }  # fmt: skip
     (tmp_path / "run").mkdir()

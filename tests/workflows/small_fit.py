@@ -15,8 +15,8 @@ import archgrad as ag
 from archgrad.callbacks import Callback, SearchView
 
 PLAN = ag.FitPlan(
-    8, searches=2, search_channels=2, search_epochs=1, search_batch_size=24, channels=2, cells=1, train_epochs=2,
-    baseline_epochs=2,
+    8, search_channels=2, search_epochs=1, search_batch_size=24, channels=2, cells=1, train_epochs=2, networks=2,
+    variants=1,
 )  # fmt: skip
 
 

@@ -12,16 +12,18 @@ import pytest
 import torch
 
 import archgrad as ag
+from archgrad.config import read_run_config
 from archgrad.data import ImageData
-from archgrad.errors import SearchInterrupted, UserError
+from archgrad.errors import DiskError, SearchInterrupted, UserError
+from archgrad.loop.folder import read_records
 from archgrad.system.run_kind import write_kind
 from archgrad.workflows import fit as fit_module
-from archgrad.workflows import train_result
-from archgrad.workflows.fit_plan import load_images
+from archgrad.workflows import fit_steps
+from archgrad.workflows.fit_plan import FitPlan, load_images
 from archgrad.workflows.fit_report import FitResult
 from tests.workflows.small_fit import PLAN, Killer, small_fit, write_images
 
-ONE = replace(PLAN, searches=1)
+ONE = replace(PLAN, search_epochs=0, variants=0)
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +35,18 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> FitResult:
 def same(one: FitResult, other: FitResult) -> bool:
     first, second = (result.model.network.state_dict() for result in (one, other))
     equal = all(torch.equal(value, second[name]) for name, value in first.items())
-    return equal and torch.equal(one.outputs, other.outputs) and one.comparison == other.comparison
+    same_rounds = all(
+        [each.value for each in mine.candidates] == [each.value for each in others.candidates]
+        for mine, others in zip(one.selection.rounds, other.selection.rounds, strict=True)
+    )  # fmt: skip
+    return equal and torch.equal(one.outputs, other.outputs) and one.candidate == other.candidate and same_rounds
 
 
 def test_a_fit_leaves_a_model_a_report_and_its_result(done: FitResult) -> None:
     assert done.folder is not None
     assert {path.name for path in done.folder.iterdir()} == {
-        "fit.json", "model", "report.html", "resnet", "run.json", "search-1", "search-2", "selection",
+        "config.toml", "final", "fit.json", "genotype.json", "metrics.jsonl", "model", "report.html", "round-1",
+        "round-2", "run.json", "search",
     }  # fmt: skip
     content = json.loads((done.folder / "fit.json").read_text())
     assert content["result"] == json.loads(json.dumps(done.to_dict()))
@@ -50,7 +57,7 @@ def test_a_fit_leaves_a_model_a_report_and_its_result(done: FitResult) -> None:
     assert f"{done.accuracy:.2f} % of 20 test images" in (done.folder / "report.html").read_text()
 
 
-def test_test_images_train_nothing(done: FitResult, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_test_images_train_and_rank_nothing(done: FitResult, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: set[bytes] = set()
     tests, read = {bytes(one.numpy()) for one in done.tests.read(torch.arange(20))}, ImageData.read
 
@@ -61,48 +68,53 @@ def test_test_images_train_nothing(done: FitResult, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(ImageData, "read", watch)
     monkeypatch.setattr(fit_module, "_written", lambda *args: done)
-    monkeypatch.setattr(fit_module._Steps, "test", lambda self, *args: done)
-    monkeypatch.setattr(
-        train_result, "outputs_on", lambda network, data, chosen, how: torch.eye(10)[data.targets[chosen]]
-    )
+    monkeypatch.setattr(fit_steps.FitSteps, "test", lambda self, *args: done)
     small_fit()
     assert len(seen) == 80
     assert not tests & seen
 
 
-def test_rounds_are_not_tested(done: FitResult) -> None:
-    assert done.folder is not None
-    rounds = list(done.folder.glob("selection/round-1/*/result.json"))
-    assert len(rounds) == 2
-    assert all("test" not in json.loads(path.read_text()) for path in rounds)
-    assert "test" in json.loads((done.folder / "selection/final/result.json").read_text())
+def test_a_fit_is_a_run_directory(done: FitResult) -> None:
+    config = read_run_config(done.folder or Path())
+    assert (config.data, config.limit, config.image_size) == ("digits", 100, 8)
+    assert len(read_records(done.folder or Path())) == 2
+    assert config.settings["space.architecture"] == str(done.genotype)
 
 
-@pytest.mark.parametrize("part", ["search 2", "round 1 of 1: architecture 2"])
+@pytest.mark.parametrize("part", ["searching", "round 1 of 2: ResNet", "round 2 of 2", "training the winner"])
 def test_a_killed_fit_continues_to_the_same_bits(done: FitResult, tmp_path: Path, part: str) -> None:
     killer, home = Killer(part), tmp_path / "fit"
     with pytest.raises(SearchInterrupted, match=re.escape(f"continue with `archgrad resume {home}`.")):
         small_fit(out=home, interruptible=True, callbacks=[killer], tell=killer.tell)
+    (home / ".fit.json.0123456789abcdef.part").write_text("half")
+    (home / "round-3").mkdir()
     assert same(done, ag.resume(home))
+    assert not list(home.rglob("*.part"))
 
 
 def test_decisions_by_time_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Measured times differ after a resume, and the sizes and epochs that hang on them must not."""
-    space, functions = ag.spaces.NASBench201(channels=3, cells_per_stage=1), ("network_space", "training_epochs")
-    for name, found in zip((*functions, "epoch_seconds"), (space, 2, 1e-4), strict=True):
-        monkeypatch.setattr(fit_module, name, lambda *args, found=found: found)
-    monkeypatch.setattr(fit_module, "_MOST_BASELINE_EPOCHS", 2)
-    plan = replace(PLAN, searches=1, channels=None, cells=None, train_epochs=None, baseline_epochs=None)
-    killer, home = Killer("training ResNet"), tmp_path / "fit"
+    monkeypatch.setattr(fit_steps, "epoch_seconds", lambda *args: 10.0)
+    killer, home = Killer("training the winner"), tmp_path / "fit"
+    plan = FitPlan(8, search_epochs=0, channels=2, networks=2, variants=0)
     with pytest.raises(SearchInterrupted):
-        small_fit(plan=plan, out=home, interruptible=True, callbacks=[killer], tell=killer.tell)
+        small_fit(plan=plan, budget="1s", out=home, interruptible=True, callbacks=[killer], tell=killer.tell)
     decisions = json.loads((home / "fit.json").read_text())["decisions"]
-    assert decisions == {"channels": 3, "cells": 1, "train_epochs": 2, "baseline_epochs": 2}
-    for name in (*functions, "epoch_seconds"):
-        monkeypatch.setattr(fit_module, name, lambda *args: pytest.fail("it is decided"))
+    assert set(decisions) == {"threads", "candidates", "round-1", "final"}
+    monkeypatch.setattr(fit_steps, "epoch_seconds", lambda *args: pytest.fail("it is decided"))
     result = ag.resume(home)
-    assert (result.selection.final.space.channels, result.plan) == (3, plan)
-    assert result.seconds["planning"] > 0
+    assert result.selection.final.epochs == decisions["final"][0]
+    assert result.total > 0
+
+
+def test_a_comparison_over_seeds_is_resumed(tmp_path: Path) -> None:
+    killer, home = Killer("comparing over 2 seeds: ResNet"), tmp_path / "fit"
+    whole = small_fit(compare=2)
+    assert whole.over_seeds is not None
+    with pytest.raises(SearchInterrupted):
+        small_fit(compare=2, out=home, interruptible=True, callbacks=[killer], tell=killer.tell)
+    assert ag.resume(home).over_seeds == whole.over_seeds
+    assert json.loads((home / "fit.json").read_text())["result"]["compared"]["verdict"] == str(whole.over_seeds)
 
 
 @pytest.mark.parametrize("has_tests", [True, False])
@@ -113,7 +125,7 @@ def test_a_folder_of_images(tmp_path: Path, has_tests: bool) -> None:
         write_images(home / "test", 6)
     else:
         write_images(home)
-    result = small_fit(f"folder:{home}", plan=replace(PLAN, searches=1))
+    result = small_fit(str(home) if has_tests else f"folder:{home}", plan=ONE)
     assert result.tests.classes == ("bright", "dark")
     assert len(result.tests) == (12 if has_tests else 16)
     assert result.model.predict(result.tests.read(torch.arange(3)))[0].label in ("bright", "dark")
@@ -122,17 +134,19 @@ def test_a_folder_of_images(tmp_path: Path, has_tests: bool) -> None:
 def test_images_of_different_sizes_are_resized(tmp_path: Path) -> None:
     home = write_images(tmp_path / "pictures", 25, sizes=(20, 48, 33))
     config = ag.SearchConfig(data=f"folder:{home}")
-    images, tests = load_images(config, None, 60.0, None)
-    assert (images.shape, tests.shape) == ((1, 32, 32), (1, 32, 32))
-    assert load_images(config, None, 7200.0, None)[0].shape == (1, 64, 64)
-    assert load_images(replace(config, image_size=12), None, 60.0, None)[0].shape == (1, 12, 12)
-    assert load_images(config, None, 60.0, PLAN)[0].shape == (1, 8, 8)
+    images = load_images(config, None, 60.0, FitPlan())
+    assert (images.every.shape, images.tests.shape) == ((1, 32, 32), (1, 32, 32))
+    assert images.resized(16, "crop").ranking.shape == (1, 16, 16)
+    assert load_images(config, None, 7200.0, FitPlan()).train.shape == (1, 64, 64)
+    assert load_images(replace(config, image_size=12), None, 60.0, FitPlan()).train.shape == (1, 12, 12)
+    assert load_images(config, None, 60.0, PLAN).train.shape == (1, 8, 8)
 
 
 def test_given_test_images_are_resized_too() -> None:
     large = ag.data.digits(limit=50, image_size=40)
-    images, tests = load_images(ag.SearchConfig(data=large), ag.data.digits(limit=20, image_size=36), 60.0, None)
-    assert (len(images), len(tests), images.shape, tests.shape) == (50, 20, (1, 32, 32), (1, 32, 32))
+    found = load_images(ag.SearchConfig(data=large), ag.data.digits(limit=20, image_size=36), 60.0, FitPlan())
+    assert [len(one) for one in (found.every, found.train, found.ranking, found.tests)] == [50, 38, 12, 20]
+    assert (found.every.shape, found.tests.shape) == ((1, 32, 32), (1, 32, 32))
 
 
 @pytest.mark.parametrize("changes", [{"data": ag.data.digits(limit=120)}, {"test": ag.data.digits(limit=30)}])
@@ -142,7 +156,7 @@ def test_other_images_on_resume(done: FitResult, changes: dict[str, Any]) -> Non
 
 
 def test_images_in_memory_are_given_again(tmp_path: Path) -> None:
-    images, killer = ag.data.digits(limit=100), Killer("training ResNet")
+    images, killer = ag.data.digits(limit=100), Killer("training the winner")
     images = replace(images, origin=None)
     with pytest.raises(SearchInterrupted):
         small_fit(images, plan=ONE, out=tmp_path / "fit", interruptible=True, callbacks=[killer], tell=killer.tell)
@@ -161,8 +175,8 @@ def test_nothing_is_overwritten(done: FitResult, tmp_path: Path, monkeypatch: py
     "change",
     [
         {"plan": {"image_size": -1}}, {"plan": {"size": 3}}, {"plan": 7}, {"images": 7},
-        {"decisions": {"channels": 0}}, {"decisions": {"channels": "many"}}, {"decisions": []}, {"planning": "soon"},
-        {"planning": float("nan")},
+        {"decisions": []}, {"spent": "soon"}, {"spent": float("nan")}, {"decisions": {"candidates": []}},
+        {"decisions": {"candidates": {"networks": [{"space": "x"}], "variants": 0, "final": 1.0}}},
     ],
     ids=str,
 )  # fmt: skip
@@ -171,7 +185,7 @@ def test_a_damaged_plan_is_rejected(done: FitResult, tmp_path: Path, change: dic
     content = json.loads((done.folder / "fit.json").read_text())
     (tmp_path / "fit.json").write_text(json.dumps({**content, **change}))
     write_kind(tmp_path, "fit")
-    with pytest.raises(UserError, match=r"another folder"):
+    with pytest.raises(UserError, match=r"another folder|start a new fit"):
         ag.resume(tmp_path)
 
 
@@ -192,23 +206,48 @@ IMAGES = torch.arange(60 * 64).remainder(256).to(torch.uint8).view(60, 1, 8, 8)
         ("digits", {"plan": 3}, "plan is 3; it must be"),
         ("digits", {"image_size": 16}, "image_size is 16, but that of the plan is 8; give one"),
         ("nothing", {}, "unknown data 'nothing'"),
-        ("digits", {"max_params": 100}, "no width keeps the limits: with 1 channel .* parameters, more than 100"),
-        ("digits", {"max_madds": "1k"}, "no width keeps the limits: with 1 channel .* multiply-adds, more than 1,000"),
+        ("digits", {"max_params": 50}, "no width keeps the limits: .* parameters, more than 50"),
+        ("digits", {"max_madds": "1k"}, "no width keeps the limits: .* multiply-adds, more than 1,000"),
+        ("digits", {"compare": 0}, "compare is 0"),
+        ("digits", {"settings": {"weights.lr": -1.0}}, "weights.lr"),
+        ("digits", {"settings": {"nothing.lr": 1.0}}, "nothing"),
     ],
     ids=lambda one: "images" if isinstance(one, tuple) else str(one),
 )  # fmt: skip
 def test_mistakes_end_before_training_and_leave_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: Any, changes: dict[str, Any], message: str
 ) -> None:
-    monkeypatch.setattr(fit_module, "run_search", lambda *args, **more: pytest.fail("a search began"))
+    monkeypatch.setattr(fit_steps, "run_search", lambda *args, **more: pytest.fail("a search began"))
     with pytest.raises(UserError, match=message):
         small_fit(data, out=tmp_path / "fit", **changes)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_network_keeps_the_limits() -> None:
-    result = small_fit(plan=replace(PLAN, searches=1, channels=16, train_epochs=1), max_params=9000)
-    space, shape = result.selection.final.space, {"num_classes": 10, "input_channels": 1, "image_size": 8}
-    assert result.selection.final.cost.parameters <= 9000
-    assert replace(space, channels=space.channels + 1).cost(result.genotype, **shape).parameters > 9000
-    assert result.baseline.cost.parameters <= result.selection.final.cost.parameters
+def test_a_full_disk_names_the_whole_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "fit"
+
+    def full(*args: Any, **more: Any) -> None:
+        raise DiskError(f"the run folder {home}/final cannot be written (full); then `archgrad resume {home}/final`.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fit_steps, "run_training", full)
+        with pytest.raises(DiskError, match=re.escape(f"then `archgrad resume {home}` continues.")):
+            small_fit(out=home, plan=ONE)
+    assert ag.resume(home).folder == home
+
+
+@pytest.mark.parametrize("left", [(), ("run.json",), (".fit.json.0123456789abcdef.part",)], ids=str)
+def test_a_fit_that_was_killed_before_it_began_starts_again(tmp_path: Path, left: tuple[str, ...]) -> None:
+    home = tmp_path / "fit"
+    home.mkdir()
+    for name in left:
+        write_kind(home, "fit") if name == "run.json" else (home / name).write_text("")
+    with pytest.raises(UserError, match=r"start it again|is not a run directory"):
+        ag.resume(home)
+    assert small_fit(out=home, plan=ONE).folder == home
+
+
+def test_results_are_short(done: FitResult) -> None:
+    for one in (done, done.selection, done.selection.final, done.model):
+        assert len(repr(one)) < 400
+        assert type(one).__name__ in one._repr_html_()

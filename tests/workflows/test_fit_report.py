@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from archgrad.data import ImageData
-from archgrad.spaces import RESNET, Cost, Genotype, NASBench201, ResNet
+from archgrad.spaces import Cost, Genotype, NASBench201
 from archgrad.tasks import MetricInfo
 from archgrad.workflows import TrainedSeed, TrainResult, fit_report
-from archgrad.workflows.fit_plan import FitPlan
-from archgrad.workflows.fit_report import FitResult, compare, confusion, report_page, worst
+from archgrad.workflows.candidates import Candidate
+from archgrad.workflows.fit_report import FitResult, OverSeeds, SearchAdded, confusion, report_page, worst
+from archgrad.workflows.halving import Ranked, Round
 from archgrad.workflows.select import SelectionResult
 from archgrad.workflows.test_images import accuracy_interval
 from tests.models.trained import model_of
@@ -34,15 +35,15 @@ def result_of(outputs: Tensor, targets: Tensor, classes: tuple[str, ...], channe
     """Return a fit with these outputs, of which nothing was trained."""
     images = torch.arange(len(targets) * channels * 16).to(torch.uint8).view(-1, channels, 4, 4)
     tests, model, metric = ImageData("tests", images, targets, classes), model_of(SPACE), MetricInfo()
-    final, baseline = (
-        TrainResult(space, genotype, 3, Cost(2000, 30_000), metric, (TrainedSeed(0, model, (), 61.0),))
-        for space, genotype in ((SPACE, CELL), (ResNet(channels=2), RESNET))
-    )
-    comparison = compare(outputs, outputs, targets)
+    history = tuple({"train_accuracy": 10.0 * number} for number in range(3))
+    final = TrainResult(SPACE, CELL, 3, Cost(2000, 30_000), metric, (TrainedSeed(0, model, history, 61.0),))
     interval = accuracy_interval(int((outputs.argmax(1) == targets).sum()), len(targets))
+    one = Candidate("nasbench201", str(CELL), 2, 1, 4, searched=True)
+    rounds = (Round((Ranked(str(one), CELL, 81.5, 10.0, 4), Ranked("ResNet-8", CELL, 79.0, 10.5, 7)), 1),)
     return FitResult(
-        model, FitPlan(4), SelectionResult((), final, metric), baseline, comparison, interval, tests, outputs,
-        {"search": 60.0, "ResNet-20": 120.0},
+        model, one, SelectionResult(rounds, final, metric), SearchAdded(str(one), True, 81.5, "ResNet-8", 79.0, 10.0),
+        interval, tests, outputs, {"search": 60.0, "training": 120.0}, 200.0, train_targets=targets,
+        asked={"command": "archgrad fit <photos>", "data": "folder:photos"},
     )  # fmt: skip
 
 
@@ -54,13 +55,20 @@ OUTPUTS = torch.eye(3)[CALLED] * torch.tensor([1.0, 2.0, 5.0, 1.0, 3.0, 1.0])[:,
 def test_the_facts_are_right() -> None:
     page = report_page(result_of(OUTPUTS, LABELS, ("cat", "dog", "cow")))
     assert "<h1>50.00 % of 6 test images are right</h1>" in page
-    assert "95 % interval: 18.76 to 81.24 %." in page
-    assert "no clear difference (p = 1)" in page
+    assert 'name="viewport"' in page
     for fact in (
-        "2 channels, 1 cells per stage, 3 epochs",
+        "95 % interval: 18.76 to 81.24 %.",
+        "Always naming the most common class: 50.00 %",
+        "the searched cell won: 81.50 against 79.00 % of the held-out images for the best plain network (ResNet-8)",
+        "searched cell, 1 cell per stage, 2 channels, 4 pixels, 3 epochs",
         "0.002 M parameters",
         "1.23 ms",
-        "search 1.0, ResNet-20 2.0",
+        "3.3 in all: search 1.0, training 2.0",
+        "archgrad fit &lt;photos&gt;",
+        "folder:photos",
+        "<td>cat</td><td>3</td><td>3</td><td>33.3 %</td>",
+        "<td>ResNet-8</td><td>79.00 %</td><td>7 epochs</td>",
+        "over 3 epochs, from 0 to 100 %; at the end 20.0 %",
     ):
         assert fact in page
 
@@ -68,7 +76,7 @@ def test_the_facts_are_right() -> None:
 def test_the_confusion_is_counted() -> None:
     assert confusion(OUTPUTS, LABELS).tolist() == [[1, 2, 0], [1, 1, 0], [0, 0, 1]]
     page = report_page(result_of(OUTPUTS, LABELS, ("cat", "dog", "cow")))
-    rows = re.findall(r"<tr><th>(\w+)</th>(.*?)</tr>", page)
+    rows = re.findall(r"<tr><th>(\w+)</th>(<td.*?)</tr>", page)
     assert [(name, re.findall(r">(\d*)</td>", row)) for name, row in rows] == [
         ("cat", ["1", "2", ""]), ("dog", ["1", "1", ""]), ("cow", ["", "", "1"]),
     ]  # fmt: skip
@@ -96,7 +104,7 @@ def test_names_stay_text_and_nothing_is_fetched() -> None:
     assert not re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', page)
 
 
-def test_more_than_forty_classes_are_a_list_of_mistakes() -> None:
+def test_many_classes_are_a_list_of_mistakes() -> None:
     names = tuple(f"<{number}>" for number in range(41))
     targets = torch.arange(41).repeat(3)
     called = targets.clone()
@@ -129,3 +137,22 @@ def test_a_drawing_is_part_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     result = result_of(OUTPUTS, LABELS, ("cat", "dog", "cow"))
     page = report_page(replace(result, seconds={}))
     assert "</p><svg>cell</svg></body>" in page
+
+
+@pytest.mark.parametrize(
+    ("own", "rivals", "words"),
+    [
+        ((90.0, 91.0, 92.0), (80.0, 81.5, 81.5), r"\+10.00 over 3 seeds, 95 % interval \+8.\d+ to .*is better"),
+        ((80.0, 81.0, 82.0), (90.0, 91.5, 91.5), "the winner is WORSE"),
+        ((90.0, 80.0, 85.0), (80.0, 90.0, 84.0), "no clear difference"),
+        ((90.0,), (80.0,), "over 1 seed; one seed tells nothing"),
+    ],
+    ids=["better", "worse", "unclear", "one"],
+)
+def test_the_verdict_over_seeds(own: tuple[float, ...], rivals: tuple[float, ...], words: str) -> None:
+    assert re.search(words, str(OverSeeds("ours", "theirs", own, rivals)))
+
+
+def test_one_training_each_is_no_verdict() -> None:
+    for added in (SearchAdded("a", True, 90.0, "b", 80.0), SearchAdded("a", False, 90.0, "b", 80.0)):
+        assert "better" not in str(added)

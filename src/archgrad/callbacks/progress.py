@@ -49,18 +49,23 @@ class Display:
     ``callbacks`` show the search, and :meth:`tell` prints a line about its preparation.
     """
 
-    def __init__(self, wanted: bool | None = None) -> None:
+    def __init__(self, wanted: bool | None = None, shows_cell: bool = True) -> None:
         shown = (sys.stderr.isatty() or "ipykernel" in sys.modules) if wanted is None else wanted
         self._shown: LiveProgress | PlainProgress | None = None
         if shown and not is_silent():
             from rich.console import Console
 
-            self._shown = progress_for(Console(stderr=True, soft_wrap=True, highlight=False, emoji=False))
+            self._shown = progress_for(Console(stderr=True, soft_wrap=True, highlight=False, emoji=False), shows_cell)
 
     @property
     def callbacks(self) -> tuple[Callback, ...]:
         """The callback that shows the search; none if nothing is shown."""
         return () if self._shown is None else (self._shown,)
+
+    def count_down(self, whole: object) -> None:
+        """Show the time left of the ``whole``, which ``str`` tells, beside that of its parts."""
+        if self._shown is not None:
+            self._shown.count_down(whole)
 
     def tell(self, text: str) -> None:
         """Print a line, or log it if nothing is shown."""
@@ -90,10 +95,14 @@ class _Progress(Callback):
         self._clock.stage = f" in stage {stage.number} of {stage.stages}"
 
     def on_search_start(self, search: SearchView) -> None:
-        """Say how far α may move."""
+        """Say how far α may move, unless only the result matters."""
         self._clock.start(search.index)
-        if search.budget_line:
+        if search.budget_line and self.shows_cell:
             self._print(search.budget_line)
+
+    def count_down(self, whole: object) -> None:
+        """Show with the time left of each part that of the ``whole``, which ``str`` tells."""
+        self._clock.whole = whole
 
     def on_decision(self, search: SearchView, decision: DecisionProgress) -> None:
         """Print the decision."""
@@ -225,6 +234,12 @@ class _Clock:
     """Estimate the time left from the steps of this process after the first, or since the search went back."""
 
     stage = ""
+    whole: object = ""
+
+    @property
+    def place(self) -> str:
+        """The stage, and how much time is left in all."""
+        return f"{self.stage} of this part, {self.whole}" if self.whole else self.stage
 
     def start(self, index: int) -> None:
         self._first, self._last, self._began, self._told = index, index, time.monotonic(), False
@@ -243,7 +258,7 @@ class _Clock:
 
     def left(self, done: int, total: int) -> str:
         seconds = self.seconds_left(done, total)
-        return "estimating the time left" if seconds is None else f"{_time(seconds)} left{self.stage}"
+        return "estimating the time left" if seconds is None else f"{_time(seconds)} left{self.place}"
 
     def first_estimate(self, search: SearchView) -> str | None:
         """Say once, after a few steps, how long the search will take."""
@@ -253,7 +268,7 @@ class _Clock:
             return None
         self._told = True
         epochs, steps = counted(search.epochs, "epoch"), counted(search.steps, "step")
-        return f"about {_time(seconds)} left{self.stage}: {epochs} of {steps}"
+        return f"about {_time(seconds)} left{self.place}: {epochs} of {steps}"
 
 
 def _time(seconds: float) -> str:

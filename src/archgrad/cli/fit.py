@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from archgrad.callbacks.progress import progress_for
 from archgrad.cli.console import say
-from archgrad.cli.search import run_folder, with_threads
-from archgrad.config import SearchConfig
+from archgrad.cli.search import run_folder
 from archgrad.distributed.processes import joined
-from archgrad.loop.estimate import usable_cores
 from archgrad.workflows.fit import run_fit
 from archgrad.workflows.fit_folder import FitFolder
 
@@ -26,15 +24,13 @@ def fit_with_progress(
     request: Mapping[str, Any], begun: FitFolder | None, out: Path | None, console: Console
 ) -> dict[str, Any]:
     """Carry out a fit with progress, or continue the one that was ``begun``."""
-    threads = request.get("threads") or usable_cores()
-    with_threads(SearchConfig(threads=threads))
     with joined(str(request.get("device", "cpu"))):
         shown = progress_for(console, shows_cell=False)
         with run_folder(out, "fit", request.get("seed", 0)) as home, closing(shown):
-            say(f"run directory {str(home)[:200]}, {threads} thread{'' if threads == 1 else 's'} (--threads)", console)
+            say(f"run directory {str(home)[:200]}", console)
             result = run_fit(
-                {**request, "threads": threads}, begun or FitFolder(home), interruptible=True, callbacks=[shown],
-                tell=lambda text: say(text, console),
+                request, begun or FitFolder(home), interruptible=True, callbacks=[shown],
+                tell=lambda text: say(text, console), on_clock=shown.count_down,
             )  # fmt: skip
     return {**result.to_dict(), "run": str(home), "files": list(result.files)}
 
@@ -43,16 +39,19 @@ def show_fit(content: Mapping[str, Any]) -> str:
     """Format the result of a fit."""
     low, high = content["interval"]
     model = Path(content["run"]) / "model"
+    parts = ", ".join(f"{name} {one:.0f}" for name, one in content["seconds"].items())
     rows = {
         "accuracy": f"{content['accuracy']:.2f} % of {content['test_images']:,} test images "
         f"(95 % interval {low:.2f} to {high:.2f})",
-        "verdict": content["verdict"],
-        "network": f"{content['channels']} channels, {content['depth']} cells per stage, "
-        f"{content['parameters'] / 1e6:.3f} M parameters, {content['multiply_adds'] / 1e6:.2f} M multiply-adds",
-        "cell": content["genotype"],
-        "seconds": ", ".join(f"{name} {one:.0f}" for name, one in content["seconds"].items()),
+        "network": f"{content['network']}, {content['parameters'] / 1e6:.3f} M parameters, "
+        f"{content['multiply_adds'] / 1e6:.2f} M multiply-adds",
+        **({} if content["genotype"].startswith("{") else {"cell": content["genotype"]}),
+        "seconds": f"{content['total']:.0f} in all: {parts}",
         "report": str(Path(content["run"]) / "report.html"),
         "model": ", ".join([str(model), *content["files"]]),
         "next": f"archgrad predict {model} IMAGES…",
+        "search": content["added"],
     }
+    if content["compared"] is not None:
+        rows["compared"] = content["compared"]["verdict"]
     return "\n".join(f"{name:<10} {text}" for name, text in rows.items())

@@ -86,7 +86,8 @@ STUDY: Defaults = {
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Most used options": (
         "methods", "without", "data", "space", "method", "spaces", "preset", "protocol", "searches", "budget", "seeds",
-        "seed", "test", "time_limit", "published", "max_params", "max_madds", "max_latency", "target", "out", "dry_run",
+        "seed", "test", "time_limit", "published", "max_params", "max_madds", "max_latency", "compare",
+        "target", "out", "dry_run",
     ),
     "Where the runs are computed": ("engine", "processes", "address", "partition", "minutes"),
     "Size": ("channels", "cells", "stem", "epochs", "batch_size", "limit"),

@@ -128,6 +128,9 @@ def select(
 
 @partial(with_config_options, defaults=FIT)
 def fit(
+    images: Annotated[
+        str | None, typer.Argument(metavar="[DATA]", help="As --data; the path of a folder means the images in it.")
+    ] = None,
     *,
     budget: Annotated[
         str, typer.Option(metavar="TIME", help="Time for everything: 90s, 30m, 2h. [30m]", show_default=False)
@@ -140,6 +143,24 @@ def fit(
     test: Annotated[
         str | None, typer.Option(help="Test images, as --data. [those of the data, or a fifth of the images]")
     ] = None,
+    compare: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1000,
+            metavar="SEEDS",
+            help="Afterwards train the model and its best rival with so many seeds each, for equal time. [-]",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PART.KNOB=VALUE",
+            help="Set a knob of the trainings (weights.lr=0.1, augmentation.flip=false, task.label_smoothing=0.1) "
+            "or of the search (arch_optimizer.lr=0.1). Repeatable. [chosen]",
+        ),
+    ] = None,
     target: Annotated[
         Path | None,
         typer.Option(
@@ -150,17 +171,30 @@ def fit(
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Make a model from images: search, select, train, test, and compare with a residual network of equal size."""
-    from archgrad.cli.console import print_result, say_loading
+    """Make a model from images: search a cell, select among it and known networks, train the best one, and test it.
 
+    Images that train nothing choose, within the time; the test images choose nothing.
+    """
+    import shlex
+    import sys
+
+    from archgrad.cli.console import print_result, say_loading
+    from archgrad.parts.knobs import parse_setting
+
+    if images is not None and options.get("data") is not None:
+        raise UserError(f"the data is given twice, as {images[:100]!r} and by --data; leave one of them out.")
     if out is not None and out.suffix in (".onnx", ".pt2"):
         raise UserError(f"-o is {str(out)[:150]!r}, but it names the run directory; write the model with --model FILE.")
     console = say_loading(as_json)
     from archgrad.cli.fit import fit_with_progress, show_fit
 
     limits: dict[str, Any] = {"max_params": max_params, "max_madds": max_madds, "max_latency": max_latency}
-    given = {"data": "digits", "budget": budget, "test": test, "target": target, **limits}
-    given |= {name: value for name, value in options.items() if value is not None}
+    own = {
+        "budget": budget, "test": test, "target": target, "compare": compare,
+        "settings": dict(map(parse_setting, settings or [])), "command": shlex.join(["archgrad", *sys.argv[1:]]),
+    }  # fmt: skip
+    given = {name: value for name, value in {**options, **own, **limits}.items() if value is not None}
+    given = {"data": images or "digits", **given}
     print_result(fit_with_progress(given, None, out, console), show_fit, as_json)
 
 

@@ -28,6 +28,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
+    "OF_THE_DISK",
     "RunFolder",
     "StageFolder",
     "checked_files",
@@ -39,7 +40,7 @@ __all__ = [
     "summary_of",
 ]
 
-_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors that a search meets although its folder is right: the disk is full, or it fails."""
 
 _METRICS, _GENOTYPE, _SUMMARY = "metrics.jsonl", "genotype.json", "summary.json"
@@ -252,7 +253,7 @@ class RunFolder(Callback):
             yield
         except OSError as error:
             reason = f"the run folder {self.path} cannot be written ({error.strerror or error})"
-            if error.errno in _OF_THE_DISK:
+            if error.errno in OF_THE_DISK:
                 begun = self.checkpoints.exist()
                 then = f"`archgrad resume {self.home}` continues from the last checkpoint" if begun else "start again"
                 raise DiskError(f"{reason}; make room on its disk, then {then}.") from error

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ _LONG = 5.0
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model(Classifier):
     """The network of a genotype, how its images are prepared, and the names of its classes.
 
@@ -63,6 +64,19 @@ class Model(Classifier):
         seconds = images * (time.perf_counter() - started) * (size / _SMALL_SIZE) ** 2
         if seconds > _LONG:
             _logger.warning("%s takes about %.0f seconds here.", batch, seconds)
+
+    def __repr__(self) -> str:
+        return f"<Model {self._summary}>"
+
+    def _repr_html_(self) -> str:
+        """Return a line for notebooks."""
+        return f"<p><b>Model</b>: {escape(self._summary)}</p>"
+
+    @property
+    def _summary(self) -> str:
+        size, images = sum(one.numel() for one in self.network.parameters()), self.preprocessing
+        shape = f"{images.channels}×{images.image_size}×{images.image_size} inputs, {len(self.classes)} outputs"
+        return f"{self.space.name}, {self.space.channels} channels, {size / 1e6:.3f} M parameters, {shape}"
 
     def save(self, folder: Path | str) -> Path:
         """Write ``model.json``, ``weights.safetensors`` and a card, ``README.md``, into a folder; return its path."""

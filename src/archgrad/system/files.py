@@ -24,6 +24,7 @@ __all__ = [
     "check_regular",
     "existing_path",
     "exists",
+    "is_unfinished",
     "list_folder",
     "make_folder",
     "open_regular",
@@ -80,7 +81,12 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 
 def unfinished_files(folder: Path) -> list[Path]:
     """Return the temporary files that killed processes have left in a folder."""
-    return [path for path in folder.iterdir() if _UNFINISHED.fullmatch(path.name)]
+    return [path for path in folder.iterdir() if is_unfinished(path)]
+
+
+def is_unfinished(path: Path) -> bool:
+    """Tell whether this is a temporary file of :func:`atomic_write`."""
+    return _UNFINISHED.fullmatch(path.name) is not None
 
 
 def write_bytes(path: Path, content: bytes) -> None:

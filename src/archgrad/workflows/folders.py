@@ -10,12 +10,13 @@ from typing import Any
 
 from archgrad.data.catalog import absolute_name
 from archgrad.distributed.processes import from_first, joined, processes
-from archgrad.errors import SearchInterrupted, UserError
+from archgrad.errors import DiskError, SearchInterrupted, UserError
+from archgrad.loop.folder import OF_THE_DISK
 from archgrad.loop.global_state import take_turns
-from archgrad.system.files import exists, list_folder, make_folder, read_text, write_text
-from archgrad.system.run_kind import RunKind, write_kind
+from archgrad.system.files import exists, is_unfinished, list_folder, make_folder, read_text, write_text
+from archgrad.system.run_kind import RUN_FILE, RunKind, write_kind
 
-__all__ = ["IN_PYTHON", "check_empty", "claim", "name_in_file", "read_json", "run_alone", "to_json"]
+__all__ = ["IN_PYTHON", "check_empty", "claim", "name_in_file", "read_json", "run_alone", "sweep", "to_json"]
 
 IN_PYTHON = "given in Python"
 """Stands in a file for images that it cannot name."""
@@ -26,11 +27,18 @@ _MOST_BYTES = 1 << 24
 def run_alone(device: str, folder: Path | None, part: str = "") -> Iterator[None]:
     """Run a workflow: no other thread of this process does, and several processes have joined.
 
-    The message about a stopped part names the ``part``, and the folder of the whole, which must be continued.
+    The message about a stopped part, or a full disk, names the folder of the whole, which must be continued.
+    Unfinished files that a killed process has left in the folder are removed.
     """
     try:
         with take_turns(), joined(device):
+            sweep(folder)
             yield
+    except OSError as error:
+        if folder is None or not (isinstance(error, DiskError) or error.errno in OF_THE_DISK):
+            raise
+        told = str(error).partition(";")[0] if isinstance(error, DiskError) else f"{folder}: {error.strerror}"
+        raise DiskError(f"{told}; make room on its disk, then `archgrad resume {folder}` continues.") from error
     except SearchInterrupted as stop:
         if folder is None:
             raise
@@ -38,22 +46,37 @@ def run_alone(device: str, folder: Path | None, part: str = "") -> Iterator[None
         raise SearchInterrupted(f"{place}{part}; continue with `archgrad resume {folder}`.", stop.signal) from stop
 
 
-def check_empty(folder: Path) -> None:
-    """Reject a folder that holds anything."""
-    if from_first(lambda: exists(folder) and any(list_folder(folder))):
+def sweep(folder: Path | None) -> None:
+    """Remove the unfinished files that killed processes have left in a run directory, also in its parts."""
+    if folder is not None and processes().rank == 0 and exists(folder / RUN_FILE):
+        for path in folder.rglob(".*.part"):
+            if is_unfinished(path):
+                path.unlink(missing_ok=True)
+
+
+def check_empty(folder: Path, texts: Sequence[str] = ()) -> None:
+    """Reject a folder that holds anything, but for the first files of a run that was killed when it wrote ``texts``."""
+
+    def is_filled() -> bool:
+        inside = [path for part in list_folder(folder) for path in part] if exists(folder) else []
+        found = {path.name for path in inside if not is_unfinished(path)}
+        return not found <= ({RUN_FILE, *texts[:-1]} if texts else set())
+
+    if from_first(is_filled):
         raise UserError(
             f"{folder} is not empty; choose a new folder, or continue what is there: `archgrad resume {folder}`."
         )
 
 
 def claim(folder: Path, kind: RunKind, texts: Mapping[str, str]) -> None:
-    """Begin a run directory with these texts by file name; reject a folder that holds anything."""
-    check_empty(folder)
+    """Begin a run directory with these texts by file name; the last one tells that it is begun."""
+    check_empty(folder, list(texts))
     if processes().rank:
         return
     try:
         make_folder(folder)
         write_kind(folder, kind)
+        sweep(folder)
         for name, text in texts.items():
             write_text(folder / name, text)
     except OSError as error:

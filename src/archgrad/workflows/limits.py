@@ -1,4 +1,4 @@
-"""Limits on a network, the widest network that keeps them, and a residual network of equal size."""
+"""Limits on a network, and the widest network that keeps them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 import torch
 
 from archgrad.errors import UserError
-from archgrad.spaces import RESNET, Cost, Genotype, ResNet, SearchSpace
+from archgrad.spaces import Cost, Genotype, SearchSpace
 from archgrad.spaces.cost import count_parameters, measure_latency
 from archgrad.system.amounts import read_amount, read_seconds
 
-__all__ = ["WIDEST", "Limits", "cost_of", "equal_resnet", "widest_within"]
+__all__ = ["WIDEST", "Limits", "cost_of", "widest_within"]
 
 WIDEST = 10_000
-_WIDEST_RESNET = 512
 
 
 def cost_of(space: SearchSpace, genotype: Genotype, shape: dict[str, Any]) -> Cost:
@@ -98,10 +97,3 @@ def _largest(fits: Callable[[int], bool], start: int, most: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
-
-
-def equal_resnet(cost: Cost, shape: dict[str, Any]) -> ResNet:
-    """Return ResNet-20 at the largest width that has at most as many parameters, or one channel."""
-    least = cost_of(ResNet(channels=1), RESNET, shape).parameters
-    limits = Limits(params=max(cost.parameters, least))
-    return ResNet(channels=widest_within(limits, ResNet(channels=_WIDEST_RESNET), RESNET, shape).channels)

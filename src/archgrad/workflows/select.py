@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,60 +15,26 @@ from archgrad.distributed.processes import processes
 from archgrad.errors import UserError, look_up
 from archgrad.loop.global_state import take_turns
 from archgrad.parts.fields import Count, check_value
+from archgrad.report import to_svg
 from archgrad.spaces import Genotype, SearchSpace
-from archgrad.system.files import as_path, exists, write_text
+from archgrad.system.amounts import counted
+from archgrad.system.files import as_path, write_text
 from archgrad.tasks import MetricInfo
 from archgrad.workflows.folders import run_alone, to_json
+from archgrad.workflows.halving import Round, hold_round
 from archgrad.workflows.selection import HALVING, PROTOCOLS, SelectionPlan
 from archgrad.workflows.train import run_training
-from archgrad.workflows.train_result import TrainResult, mean_and_deviation
-from archgrad.workflows.training import Training, as_genotype, seeds_of
+from archgrad.workflows.train_result import TrainResult
+from archgrad.workflows.training import Training, as_genotype, is_begun, seeds_of
 
-__all__ = ["Candidate", "Round", "SelectionResult", "run_selection", "select"]
+__all__ = ["SelectionResult", "run_selection", "select"]
 
 SELECTION = "selection.json"
 _FINAL = "final"
 """The folder of the last training."""
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """An architecture in one round: the main metric on held-out images, and the time of its trainings.
-
-    ``test`` is the main metric on test images in each training, empty if they are not its last ones.
-    """
-
-    genotype: Genotype
-    value: float
-    seconds: float
-    test: tuple[float, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content of ``selection.json`` about it."""
-        tested = {"test": mean_and_deviation(list(self.test))} if self.test else {}
-        return {"genotype": str(self.genotype), "heldout": self.value, "seconds": round(self.seconds, 3), **tested}
-
-
-@dataclass(frozen=True)
-class Round:
-    """Trainings of all candidates that are left, best first; ``kept`` of them go on."""
-
-    epochs: int
-    candidates: tuple[Candidate, ...]
-    kept: int
-
-    @property
-    def seconds(self) -> float:
-        """The time of the round."""
-        return sum(one.seconds for one in self.candidates)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content of ``selection.json`` about it."""
-        candidates = [one.to_dict() for one in self.candidates]
-        return {"epochs": self.epochs, "seconds": round(self.seconds, 3), "kept": self.kept, "candidates": candidates}
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SelectionResult:
     """The rounds of a selection by a ``protocol``, and the last training of the best architecture.
 
@@ -87,6 +53,17 @@ class SelectionResult:
     def genotype(self) -> Genotype:
         """The selected architecture."""
         return self.final.genotype
+
+    def __repr__(self) -> str:
+        return f"<SelectionResult {self._summary}>"
+
+    def _repr_html_(self) -> str:
+        """Return a few lines and the drawn cell for notebooks."""
+        return f"<p><b>SelectionResult</b>: {escape(self._summary)}</p>{to_svg(self.genotype)}"
+
+    @property
+    def _summary(self) -> str:
+        return f"{self.genotype}, {counted(len(self.rounds), 'round')}, {str(self.final)[1:-1]}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``selection.json``."""
@@ -181,68 +158,43 @@ class _Running:
     def run(self) -> SelectionResult:
         """Train in rounds, and then the best one with fresh seeds, if the protocol says so."""
         plan, final = self.plan, self.plan.training.epochs
-        left, rounds, results = plan.genotypes, list[Round](), list[TrainResult]()
+        left, rounds, results = list(plan.names), list[Round](), dict[str, TrainResult]()
         for number in range(1, plan.rounds + 1):
             done, results = self._round(number, plan.epochs_of(number, final), left)
             rounds.append(done)
-            left = tuple(one.genotype for one in done.candidates[: done.kept])
-        best = self._last(left[0], final) if plan.rules.fresh else results[0]
+            left = done.names
+        best = self._last(left[0], final) if plan.rules.fresh else results[left[0]]
         told = (plan.search_seconds, plan.protocol, plan.departures)
         return SelectionResult(tuple(rounds), best, best.metric, *told)
 
-    def _round(self, number: int, epochs: int, left: tuple[Genotype, ...]) -> tuple[Round, list[TrainResult]]:
-        """Train all candidates that are left; return their round and their results, the best first."""
+    def _round(self, number: int, epochs: int, left: list[str]) -> tuple[Round, dict[str, TrainResult]]:
+        """Train all candidates that are left."""
         plan, last = self.plan, not self.plan.rules.fresh
         seeds = seeds_of(plan.seeds if last else 1, plan.training.config.seed)
-        results = []
-        for genotype in left:
-            place = plan.genotypes.index(genotype) + 1
-            title = f"round {number} of {plan.rounds}: architecture {place}, {_count(epochs, 'epoch')}"
-            title += f", {_count(len(seeds), 'seed')}" if last else ""
-            results.append(self._train(genotype, epochs, seeds, f"round-{number}/{place}", title, tested=last))
-        ranked = sorted(results, key=_rank)
-        candidates = tuple(
-            Candidate(one.genotype, _value(one), sum(run.seconds for run in one.runs), tuple(one.values("test")))
-            for one in ranked
-        )
-        return Round(epochs, candidates, math.ceil(len(ranked) / 2) if plan.rules.halves else 1), ranked
+        length = counted(epochs, "epoch") + (f", {counted(len(seeds), 'seed')}" if last else "")
 
-    def _last(self, genotype: Genotype, epochs: int) -> TrainResult:
+        def train(name: str, training: Training) -> TrainResult:
+            title = f"round {number} of {plan.rounds}: architecture {name}, {length}"
+            return self._train(training, f"round-{number}/{name}", title)
+
+        entered = {
+            name: plan.training.with_changes(plan.names[name], epochs, seeds, tested=last, held_out=None)
+            for name in left
+        }  # fmt: skip
+        return hold_round(entered, train, math.ceil(len(left) / 2) if plan.rules.halves else 1)
+
+    def _last(self, name: str, epochs: int) -> TrainResult:
         """Train the best one with fresh seeds, and test it."""
         seeds = seeds_of(self.plan.seeds, self.plan.training.config.seed + 1)
-        title = f"training the best one with {_count(len(seeds), 'fresh seed')}"
         held_out = 0.0 if self.plan.rules.on_all else None
-        return self._train(genotype, epochs, seeds, _FINAL, title, held_out=held_out)
+        training = self.plan.training.with_changes(self.plan.names[name], epochs, seeds, tested=True, held_out=held_out)
+        return self._train(training, _FINAL, f"training the best one with {counted(len(seeds), 'fresh seed')}")
 
-    def _train(
-        self, genotype: Genotype, epochs: int, seeds: tuple[int, ...], place: str, title: str, *,
-        tested: bool = True, held_out: float | None = None,
-    ) -> TrainResult:  # fmt: skip
+    def _train(self, training: Training, place: str, title: str) -> TrainResult:
         """Train one candidate in the folder ``place``."""
         self.tell(title)
         home = None if self.folder is None else self.folder / place
         return run_training(
-            self.plan.training.with_changes(genotype, epochs, seeds, tested, held_out), data=self.data, out=home,
-            resume=home is not None and self.resume and exists(home / "config.toml"),
+            training, data=self.data, out=home, resume=self.resume and is_begun(home),
             interruptible=self.interruptible, callbacks=self.callbacks,
         )  # fmt: skip
-
-
-def _value(result: TrainResult) -> float:
-    """Return the mean of the main metric on held-out images."""
-    return statistics.fmean(result.values("heldout"))
-
-
-def _rank(result: TrainResult) -> float:
-    """Return a number that is smaller for a better result; what is no number is last."""
-    value = _value(result)
-    return math.inf if math.isnan(value) else -value if result.metric.higher_is_better else value
-
-
-def _count(number: int, what: str) -> str:
-    """Return a number of things.
-
-    >>> _count(1, "epoch"), _count(2, "epoch")
-    ('1 epoch', '2 epochs')
-    """
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

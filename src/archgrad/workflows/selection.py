@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from archgrad.errors import UserError, look_up
 from archgrad.parts.fields import Count, check_value
 from archgrad.spaces import Genotype
 from archgrad.workflows.folders import read_json, to_json
+from archgrad.workflows.halving import round_sizes
 from archgrad.workflows.training import Training
 
 __all__ = ["HALVING", "PROTOCOLS", "SelectionPlan", "SelectionProtocol"]
@@ -101,10 +101,15 @@ class SelectionPlan:
         return self.rules.departures(self.searches or len(self.genotypes), self.seeds, self.training.preset)
 
     @property
+    def names(self) -> dict[str, Genotype]:
+        """The genotypes by their number, which names their folders."""
+        return {str(number): one for number, one in enumerate(self.genotypes, 1)}
+
+    @property
     def rounds(self) -> int:
         """The number of rounds; one candidate needs none before its training with fresh seeds."""
         if self.rules.halves:
-            return math.ceil(math.log2(len(self.genotypes)))
+            return len(round_sizes(len(self.genotypes)))
         return int(len(self.genotypes) > 1 or not self.rules.fresh)
 
     def epochs_of(self, number: int, final: int) -> int:

@@ -139,8 +139,9 @@ def _train_seed(
     callbacks: Sequence[Callback],
 ) -> SearchResult:
     """Train with one seed in its folder, from its beginning or from its checkpoint."""
-    begun = resume and (home is None or exists(home / "config.toml"))
-    described = home is not None and not begun and len(training.seeds) == 1
+    described = home is not None and len(training.seeds) == 1
+    last = PLAN if described else "config.toml"  # of its first files: without it the seed begins again
+    begun = resume and (home is None or exists(home / last))
     return run_search(
         replace(training.config, seed=seed), images=data, out=home, resume=begun, interruptible=interruptible,
         files={PLAN: training.to_text()} if described else None, callbacks=callbacks, standard_callbacks=False,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from archgrad.errors import UserError
 from archgrad.loop import SearchResult
 from archgrad.models import Model, Preprocessing
 from archgrad.models.classifier import CLASSES, LABELS, NUMBERS
+from archgrad.report import to_svg
 from archgrad.spaces import Cost, Genotype, SearchSpace
 from archgrad.tasks import TASKS, BaseTask, MetricInfo, Multilabel
 from archgrad.workflows.single_architecture import SingleArchitecture
@@ -41,7 +43,7 @@ class TrainedSeed:
     folder: Path | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainResult:
     """Trainings of one architecture, one for each seed.
 
@@ -67,10 +69,25 @@ class TrainResult:
         sign = 1 if self.metric.higher_is_better else -1
         return max(held, key=lambda run: sign * (run.heldout or {})[self.metric.name]).model
 
-    def values(self, part: str) -> list[float]:
-        """Return the main metric of every seed on the ``part``, "heldout" or "test"; empty if there are none."""
+    def values(self, part: str, metric: str | None = None) -> list[float]:
+        """Return the main metric, or another, of every seed on "heldout" or "test" images; empty if there are none."""
         found = [getattr(run, part) for run in self.runs]
-        return [one[self.metric.name] for one in found if one is not None]
+        return [one[metric or self.metric.name] for one in found if one is not None]
+
+    def __repr__(self) -> str:
+        return f"<TrainResult {self._summary}>"
+
+    def _repr_html_(self) -> str:
+        """Return a few lines and the drawn cell for notebooks."""
+        return f"<p><b>TrainResult</b>: {escape(self._summary)}</p>{to_svg(self.genotype)}"
+
+    @property
+    def _summary(self) -> str:
+        parts = (("held-out", self.values("heldout")), ("test", self.values("test")))
+        told = [f"{title} {self.metric.name} {self.metric.show(fmean(one), 2)}" for title, one in parts if one]
+        seeds = f"{len(self.runs)} seeds, " if len(self.runs) > 1 else ""
+        size = f"{self.space.name} with {self.space.channels} channels, {self.cost.parameters / 1e6:.3f} M parameters"
+        return f"{', '.join([*told, size])}, {seeds}{sum(run.seconds for run in self.runs):.1f} seconds"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``result.json``."""
@@ -102,8 +119,8 @@ def mean_and_deviation(values: list[float]) -> dict[str, Any]:
     >>> mean_and_deviation([90.0, 92.0])
     {'mean': 91.0, 'std': 1.4142135623730951, 'values': [90.0, 92.0]}
     """
-    deviation = statistics.stdev(values) if len(values) > 1 else None
-    return {"mean": statistics.fmean(values), "std": deviation, "values": values}
+    deviation = stdev(values) if len(values) > 1 else None
+    return {"mean": fmean(values), "std": deviation, "values": values}
 
 
 def trained_seed(

@@ -16,6 +16,7 @@ from archgrad.config.naming import config_with, named_config
 from archgrad.config.resolve import resolve, space_of
 from archgrad.data import Data
 from archgrad.discretizers import Argmax
+from archgrad.distributed.processes import from_first
 from archgrad.errors import UserError, look_up, shortened, unknown
 from archgrad.hypergradients import FirstOrder
 from archgrad.loop.estimate import step_seconds
@@ -36,7 +37,7 @@ from archgrad.workflows.presets import PRESETS
 from archgrad.workflows.single_architecture import SingleArchitecture
 from archgrad.workflows.test_images import find_test_images
 
-__all__ = ["MOST_EPOCHS", "NO_TEST", "PLAN", "Training", "as_genotype", "epoch_seconds", "seeds_of"]
+__all__ = ["MOST_EPOCHS", "NO_TEST", "PLAN", "Training", "as_genotype", "epoch_seconds", "is_begun", "seeds_of"]
 
 PLAN = "training.json"
 """The file with what a configuration does not say about a training."""
@@ -215,6 +216,11 @@ def as_genotype(given: Genotype | str) -> Genotype:
     if given == ResNet.name:
         return RESNET
     return known_cells()[given].genotype if given in known_cells() else Genotype.parse(given)
+
+
+def is_begun(home: Path | None) -> bool:
+    """Tell whether a training was begun in this folder: its description, which is written last, is there."""
+    return home is not None and from_first(lambda: exists(home / PLAN))
 
 
 def seeds_of(given: int | Sequence[int], first: int) -> tuple[int, ...]:

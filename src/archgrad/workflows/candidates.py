@@ -1,0 +1,170 @@
+"""The candidates of a fit: whole descriptions of trainings, sized by the time that is left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from archgrad.data import Data
+from archgrad.errors import UserError
+from archgrad.parts.fields import Count, check_fields
+from archgrad.spaces import RESNET, Genotype, ResNet, SearchSpace, named_space
+from archgrad.system.amounts import counted
+from archgrad.workflows.limits import Limits, cost_of, widest_within
+from archgrad.workflows.pacing import Length
+from archgrad.workflows.training import Training
+
+__all__ = ["BEST_CELL", "SPACE", "Candidate", "network_candidates", "reference", "shape_of", "variants_of"]
+
+SPACE = "nasbench201"
+BEST_CELL = Genotype.parse(
+    "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_1x1~2|"
+)
+"""The best cell of the NAS-Bench-201 table on CIFAR-10: 94.37 % after 200 epochs."""
+_RATE = 0.05
+_STEP, _WIDEST = 8, 128
+"""Widths are multiples of the first, which CPUs compute fast, up to the second."""
+_SMALL_IMAGE = 24
+"""Images below this side are not halved."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A network at its size, the size of its images, and the settings of its training that differ from the preset."""
+
+    space: str
+    genotype: str
+    channels: Count
+    cells: Count
+    image_size: Count
+    searched: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self, "{} of a candidate")
+        self.sized.check(self.parsed)
+
+    @classmethod
+    def of(cls, content: Any) -> Candidate:
+        """Read a candidate from plain data."""
+        try:
+            return cls(**content)
+        except TypeError as error:
+            raise UserError(f"a candidate of the fit is wrong ({error}); start a new fit in another folder.") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+    @property
+    def parsed(self) -> Genotype:
+        """The genotype."""
+        return Genotype.parse(self.genotype)
+
+    @property
+    def sized(self) -> SearchSpace:
+        """The space at the size of the network."""
+        return replace(_space(self.space), channels=self.channels, cells_per_stage=self.cells)  # type: ignore[call-arg]
+
+    @property
+    def network(self) -> str:
+        """The network in words."""
+        cell = "searched cell" if self.searched else "best cell of NAS-Bench-201"
+        is_resnet, depth = self.space == ResNet.name, counted(self.cells, "cell")
+        kind = f"ResNet-{6 * self.cells + 2}" if is_resnet else f"{cell}, {depth} per stage"
+        return f"{kind}, {counted(self.channels, 'channel')}, {self.image_size} pixels"
+
+    def __str__(self) -> str:
+        changed = ", ".join(f"{path}={value}" for path, value in self.settings.items())
+        return f"{self.network}{changed and f', {changed}'}"
+
+    def training(self, data: Data | str, length: Length, options: Mapping[str, Any]) -> Training:
+        """Describe its training on images, which have its size, for so long; no image is held out."""
+        settings = {**options.get("settings", {}), **self.settings}
+        given = {**options, "settings": settings, "epochs": length.epochs, "held_out": 0.0}
+        return Training.of(self.sized, self.genotype, data, channels=self.channels, cells=self.cells, **given)
+
+
+def _space(name: str) -> SearchSpace:
+    if name not in (SPACE, ResNet.name):
+        raise UserError(f"the space of a candidate is {name[:50]!r}; it must be {SPACE} or {ResNet.name}.")
+    return ResNet() if name == ResNet.name else named_space(name)
+
+
+def shape_of(data: Data, image_size: int | None = None) -> dict[str, Any]:
+    """Return what a network needs to know of its images."""
+    size = image_size or data.image_size
+    return {"num_classes": data.num_classes, "input_channels": data.channels, "image_size": size}
+
+
+def reference(data: Data, channels: int = 16) -> Candidate:
+    """Return the network whose steps are measured first: ResNet-14."""
+    return Candidate(ResNet.name, str(RESNET), channels, 2, data.image_size)
+
+
+def network_candidates(
+    found: Sequence[Genotype],
+    data: Data,
+    work: float,
+    limits: Limits,
+    count: int,
+    channels: int | None = None,
+    cells: int | None = None,
+) -> list[Candidate]:
+    """Return up to ``count`` networks, the most promising first: searched cells, the best known cell and ResNets.
+
+    Each has about ``work`` multiply-adds for one image, some fewer or more, and all keep the limits. Given ``channels``
+    and ``cells`` are those of all networks.
+    """
+    known = [one for one in found if one != BEST_CELL]
+    resnet, best = (ResNet.name, RESNET, False), (SPACE, BEST_CELL, False)
+    searched = (SPACE, known[0], True) if known else best
+    halved = data.image_size // 2 if data.image_size >= _SMALL_IMAGE else data.image_size
+    wanted = [
+        (searched, 1, 1.0, None), (resnet, 2, 1.0, None), (best, 1, 1.0, None), (resnet, 1, 1 / 3, None),
+        (resnet, 2, 1.0, halved), (searched, 2, 1.0, None), (resnet, 3, 1.0, None), (searched, 1, 1.0, halved),
+        (best, 2, 1.0, None), (resnet, 1, 2.0, None), *(((SPACE, one, True), 1, 1.0, None) for one in known[1:]),
+    ]  # fmt: skip
+    if channels or cells:
+        wanted = [(kind, cells or 1, 1.0, None) for kind in (searched, resnet, best)]
+    chosen: dict[str, Candidate] = {}
+    for kind, depth, share, size in wanted:
+        if len(chosen) < count:
+            one = _sized(*kind, depth, share * work, data, size or data.image_size, limits, channels)
+            chosen |= {} if one is None else {str(one): one}
+    if not chosen:
+        least = limits.exceeded(replace(reference(data), channels=1, cells=1).sized, RESNET, shape_of(data))
+        raise UserError(f"no width keeps the limits: a ResNet-8 with 1 channel takes {least}; give higher limits.")
+    return list(chosen.values())
+
+
+def _sized(
+    space: str, genotype: Genotype, searched: bool, cells: int, work: float, data: Data, size: int, limits: Limits,
+    channels: int | None,
+) -> Candidate | None:  # fmt: skip
+    """Return the network with about so many multiply-adds; None if it keeps the limits at no width."""
+    shape, narrow = shape_of(data, size), Candidate(space, str(genotype), 16, cells, size, searched)
+    if channels is None:
+        wider = 16 * (work / cost_of(narrow.sized, genotype, shape).multiply_adds) ** 0.5  # it grows with the square
+        channels = min(max(round(wider / _STEP), 1) * _STEP, _WIDEST)
+    try:
+        kept = widest_within(limits, replace(narrow, channels=channels).sized, genotype, shape)
+    except UserError:
+        return None
+    return replace(narrow, channels=kept.channels)
+
+
+def variants_of(winner: Candidate, data: Data, given: Mapping[str, Any], count: int) -> list[Candidate]:
+    """Return so many candidates with other settings than the winner: flips, learning rate, crops.
+
+    Settings that a user has ``given`` stay.
+    """
+    augmentation = data.augmentation
+    padding = 0 if augmentation.crop_padding else max(data.image_size // 8, 1)
+    changes: list[tuple[str, Any]] = [
+        ("augmentation.flip", not augmentation.flip), ("weights.lr", 2 * _RATE), ("weights.lr", _RATE / 2),
+        ("augmentation.crop_padding", padding),
+    ]  # fmt: skip
+    free = [(path, value) for path, value in changes if path not in given]
+    return [replace(winner, settings={**winner.settings, path: value}) for path, value in free[:count]]

@@ -1,0 +1,154 @@
+"""How a fit shares its time: the clock of all its parts, and the length of a training that takes so many seconds."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Annotated
+
+from archgrad.parts.fields import Count, NonNegative, Range, check_fields
+from archgrad.workflows.halving import round_sizes
+
+__all__ = ["FINAL", "SEARCH", "Clock", "Length", "Schedule", "balanced_size", "length_within", "schedule_rounds"]
+
+SEARCH, FINAL = 0.25, 0.5
+"""The shares of the time for the search and for the last training; the selection has what is left."""
+SELECTION, LEAST_FINAL = 0.15, 0.45
+"""If the search has taken too long, the selection keeps the first share, and the last training the second."""
+MARGIN = 0.97
+"""What is left for the parts themselves; the rest tests the model and writes its report."""
+_FIRST_ROUND = 1 / 36
+"""A training of the first round takes at least this share of the last training: shorter ones rank by chance."""
+_FEWEST_SEEN = 1000
+"""A training that sees fewer images, with repetition, ranks by chance too."""
+_COUNTS = ((8, 4), (6, 3), (4, 2), (3, 2), (2, 1))
+"""Numbers of networks in the first round, and of other settings in the last, from many to few."""
+_FEWEST_EPOCHS = 5
+"""Rather than fewer epochs, a training takes fewer images: its learning rate falls from epoch to epoch."""
+_MANY_EPOCHS, _MOST_EPOCHS = 10, 1000
+"""With the first number of epochs all images train, and the time is kept to an epoch."""
+_FEWEST_IMAGES = 128
+_IMAGES_PER_WORK = 0.0135
+"""Images to see for each multiply-add of a network; networks and their trainings should grow together.
+
+That is 20 epochs of CIFAR-10 for a network of 74 M multiply-adds, and 3 for one of 10 M."""
+_ENOUGH_EPOCHS = 60
+"""More epochs than this help less than a larger network."""
+
+
+class Clock:
+    """The time of a fit; ``spent`` is what an earlier process has taken."""
+
+    def __init__(self, seconds: float, spent: float = 0.0) -> None:
+        self.seconds, self._began = seconds, time.monotonic() - spent
+
+    @property
+    def spent(self) -> float:
+        """The seconds since the fit began."""
+        return time.monotonic() - self._began
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left for all parts; a small share of all when the time is over."""
+        return max(MARGIN * self.seconds - self.spent, 0.02 * self.seconds)
+
+    @property
+    def final(self) -> float:
+        """The seconds to keep for the last training, before the selection."""
+        return max(min(FINAL * self.seconds, self.left - SELECTION * self.seconds), LEAST_FINAL * self.seconds)
+
+    def until(self, final: float) -> float:
+        """Return the seconds that are left for the selection, if so many are kept for the last training."""
+        return max(self.left - final, 0.02 * self.seconds)
+
+    def __str__(self) -> str:
+        left = max(self.seconds - self.spent, 0)
+        return f"{int(left) // 60}:{int(left) % 60:02} left in all"
+
+
+@dataclass(frozen=True)
+class Length:
+    """The length of a training: so many epochs of so many images."""
+
+    epochs: Count
+    images: Count
+
+    def __post_init__(self) -> None:
+        check_fields(self, "{} of a training")
+
+    @property
+    def seen(self) -> int:
+        """How many images it sees, with repetition."""
+        return self.epochs * self.images
+
+
+def length_within(seconds: float, rate: float, images: int, classes: int) -> Length:
+    """Return the training that takes about so many seconds, at a ``rate`` of images per second.
+
+    >>> length_within(67.0, 100.0, 1000, 10), length_within(60.0, 100.0, 50_000, 10)
+    (Length(epochs=7, images=957), Length(epochs=5, images=1200))
+    """
+    seen = seconds * rate
+    if seen >= _MANY_EPOCHS * images:
+        return Length(min(int(seen / images), _MOST_EPOCHS), images)
+    epochs = max(math.ceil(seen / images), _FEWEST_EPOCHS)
+    used = min(max(int(seen / epochs), _FEWEST_IMAGES, 4 * classes), images)
+    return Length(max(round(seen / used), 1), used)
+
+
+def balanced_size(work: float, images: int) -> float:
+    """Return the multiply-adds of a network that suits so much ``work``, multiply-adds of all images that it sees.
+
+    Both grow with the square root of the work, unless the images are so few that they would repeat too often.
+
+    >>> round(balanced_size(7.4e13, 50_000) / 1e6), round(balanced_size(1.2e13, 3_000) / 1e6)
+    (74, 67)
+    """
+    seen = min(math.sqrt(work * _IMAGES_PER_WORK), _ENOUGH_EPOCHS * images)
+    return work / max(seen, 1.0)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The rounds of a selection: ``networks`` are halved to one, then it competes with so many ``variants`` of itself.
+
+    In each round of networks, trainings take twice as long as in the round before; variants as long as the last ones.
+    ``final`` seconds are kept for the last training.
+    """
+
+    networks: Count
+    variants: Annotated[int, Range(0, 100)]
+    final: NonNegative = 0.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, "{} of a selection")
+
+    def weights(self) -> list[float]:
+        """Return the time of each round, in units of one training of the first round."""
+        sizes = round_sizes(self.networks)
+        rounds = [size * 2.0**number for number, size in enumerate(sizes)]
+        return [*rounds, self.variants * self.longest] if self.variants else rounds
+
+    @property
+    def longest(self) -> float:
+        """The time of a training in the last round, in units of one of the first round."""
+        return 2.0 ** max(len(round_sizes(self.networks)) - 1, 0)
+
+    def seconds(self, number: int, left: float) -> float:
+        """Return the seconds of each training in round ``number``, counted from 0, if so many are left for all."""
+        own = min(2.0**number, self.longest)
+        return left * own / sum(self.weights()[number:])
+
+
+def schedule_rounds(clock: Clock, rate: float) -> Schedule:
+    """Return the rounds with the most candidates whose trainings are long enough to rank them.
+
+    ``rate`` is how many images a candidate trains in a second. If even two would rank by chance, there are no rounds.
+    """
+    for networks, variants in _COUNTS:
+        found = Schedule(networks, variants)
+        seconds = found.seconds(0, clock.until(clock.final))
+        if seconds >= _FIRST_ROUND * clock.final and seconds * rate >= _FEWEST_SEEN:
+            return found
+    return Schedule(1, 0)

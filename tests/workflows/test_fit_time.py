@@ -1,0 +1,195 @@
+"""How a fit spends its time, and by what it chooses, on a machine without noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from archgrad.errors import DivergedError
+from archgrad.spaces import Cost, NASBench201
+from archgrad.tasks import MetricInfo
+from archgrad.workflows import TrainedSeed, Training, TrainResult
+from archgrad.workflows.candidates import Candidate
+from archgrad.workflows.halving import hold_round
+from archgrad.workflows.pacing import Clock, Schedule, length_within, schedule_rounds
+from tests.workflows.fake_fit import FOUND, Machine, machine, pictures
+
+__all__ = ["machine"]
+
+DATA = pictures(4000, 32)
+MINUTES = (1, 2, 5, 20, 120)
+
+
+@pytest.mark.parametrize("minutes", MINUTES)
+@pytest.mark.parametrize("seeming", [0.7, 1.0, 1.4], ids=["slower", "as-measured", "faster"])
+def test_the_budget_is_kept(machine: Machine, minutes: int, seeming: float) -> None:
+    machine.seeming = seeming
+    machine.fit(DATA, 60.0 * minutes)
+    final, others = machine.spans[-1][1], sum(seconds for _, seconds in machine.spans[:-1])
+    assert 0.85 <= machine.now / (60 * minutes) <= 1.05
+    assert final >= 0.38 * 60 * minutes
+    assert others >= 0.05 * 60 * minutes
+
+
+@pytest.mark.parametrize("images", [300, 50_000])
+def test_the_budget_is_kept_with_few_and_many_images(machine: Machine, images: int) -> None:
+    machine.fit(pictures(images, 16), 300.0)
+    assert 0.85 <= machine.now / 300 <= 1.05
+
+
+def test_the_trainings_of_a_round_take_the_same_time(machine: Machine) -> None:
+    result = machine.fit(DATA, 1200.0)
+    assert [len(one.candidates) for one in result.selection.rounds] == [4, 2, 3]
+    for done in result.selection.rounds:
+        spans = [one.seconds for one in done.candidates]
+        assert max(spans) <= 1.1 * min(spans)
+    epochs = [one.epochs for one in result.selection.rounds[0].candidates]
+    assert len(set(epochs)) > 1  # because their networks differ
+
+
+def test_longer_budgets_have_larger_networks(machine: Machine) -> None:
+    machine.value = lambda one: 90.0 if (one.network.cells, one.config.data.image_size) == (2, 32) else 80.0
+    sizes = []
+    for minutes in MINUTES:
+        machine.fit(DATA, 60.0 * minutes)
+        config = machine.trainings[-1].config
+        sizes.append(machine.seconds_of(config, 1))
+    assert sizes == sorted(sizes)
+    assert sizes[-1] > 5 * sizes[0]
+
+
+def kind_of(training: Training) -> str:
+    return "searched" if training.network.fixed == FOUND else training.network.base.name
+
+
+@pytest.mark.parametrize("best", ["searched", "resnet", "nasbench201"])
+def test_the_winner_on_held_out_images_is_handed_over(machine: Machine, best: str) -> None:
+    """The best on test images is another one: these are not even seen before the end."""
+    machine.value = lambda training: 90.0 if kind_of(training) == best else 80.0
+    result = machine.fit(DATA, 600.0)
+    assert kind_of(machine.trainings[-1]) == best
+    assert result.candidate.searched == (best == "searched")
+    assert result.added.is_searched == (best == "searched")
+    assert (result.added.value, result.added.rival_value) == (90.0, 80.0)
+    assert ("the search added nothing" in str(result.added)) == (best != "searched")
+    assert all(training.test != "none" for training in machine.trainings[:-1])
+    assert machine.trainings[-1].test == "none"
+    seen = {len(training.test) for training in machine.trainings[:-1]}
+    assert seen == {1000}  # the held-out images, a quarter
+    assert len(machine.trainings[-1].config.data) == 4000  # the last training has them too
+
+
+def test_flips_are_chosen_by_held_out_images(machine: Machine) -> None:
+    machine.value = lambda training: 90.0 if training.config.settings.get("augmentation.flip") else 80.0
+    assert machine.fit(DATA, 600.0).candidate.settings == {"augmentation.flip": True}
+    assert machine.trainings[-1].config.settings["augmentation.flip"] is True
+    kept = machine.fit(DATA, 600.0, settings={"augmentation.flip": False})
+    assert "augmentation.flip" not in kept.candidate.settings
+    assert all(one.config.settings["augmentation.flip"] is False for one in machine.trainings[-6:])
+
+
+def test_a_candidate_that_diverges_drops_out(machine: Machine) -> None:
+    def value(training: Training) -> float:
+        if kind_of(training) == "resnet" or training.config.settings.get("weights.lr") == 0.1:
+            raise DivergedError("the loss is not finite")
+        return 50.0
+
+    machine.value = value
+    result = machine.fit(DATA, 600.0)
+    assert (result.candidate.space, len(result.selection.rounds[0].candidates)) == ("nasbench201", 2)
+    machine.value = lambda training: value(
+        replace(training, config=replace(training.config, settings={"weights.lr": 0.1}))
+    )
+    with pytest.raises(DivergedError):
+        machine.fit(DATA, 600.0)
+
+
+def test_a_budget_that_is_too_short_for_a_search(machine: Machine) -> None:
+    result = machine.fit(DATA, 60.0)
+    assert any("too short for a search" in line for line in machine.told)
+    assert not any(kind_of(one) == "searched" for one in machine.trainings)
+    assert "there was no search" in result.verdict
+
+
+def test_the_search_may_find_a_known_cell(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    from archgrad.workflows.candidates import BEST_CELL
+
+    monkeypatch.setattr("tests.workflows.fake_fit.FOUND", BEST_CELL)
+    result = machine.fit(DATA, 600.0)
+    assert any("a candidate without any search" in line for line in machine.told)
+    assert not result.candidate.searched
+
+
+def test_every_line_tells_the_time_left(machine: Machine) -> None:
+    machine.fit(DATA, 600.0)
+    begun = [line for line in machine.told if line.startswith(("round", "training", "search")) and "%" not in line]
+    assert len(begun) > 6
+    assert all(line.endswith("left in all") for line in begun if "chose" not in line)
+
+
+def test_comparing_over_seeds_takes_equal_time(machine: Machine) -> None:
+    def value(training: Training) -> float:
+        return {"searched": 90.0, "resnet": 80.0}.get(kind_of(training), 70.0) + len(machine.spans) % 2
+
+    machine.value = value
+    result = machine.fit(DATA, 600.0, compare=3)
+    winner, rival = machine.trainings[-2:]
+    assert (winner.seeds, rival.seeds) == ((2, 3, 4), (2, 3, 4))
+    assert (kind_of(winner), kind_of(rival)) == ("searched", "resnet")
+    own, other = machine.spans[-6:-3], machine.spans[-3:]
+    assert sum(seconds for _, seconds in other) == pytest.approx(sum(seconds for _, seconds in own), rel=0.05)
+    assert result.over_seeds is not None
+    assert len(result.over_seeds.differences) == 3
+    assert 9 <= sum(result.over_seeds.differences) / 3 <= 11
+
+
+@pytest.mark.parametrize("limit", [{"max_params": "20k"}, {"max_madds": "1M"}], ids=str)
+def test_all_candidates_keep_the_limits(machine: Machine, limit: dict[str, Any]) -> None:
+    machine.fit(DATA, 300.0, **limit)
+    shape = {"num_classes": 10, "input_channels": 3}
+    for one in machine.trainings:
+        cost = one.network.base.cost(one.network.fixed, **shape, image_size=one.config.data.image_size)
+        assert cost.parameters <= 20_000 or "max_params" not in limit
+        assert cost.multiply_adds <= 1_000_000 or "max_madds" not in limit
+
+
+def test_few_candidates_rather_than_short_trainings() -> None:
+    assert schedule_rounds(Clock(300.0), 1e3) == Schedule(6, 3)
+    assert schedule_rounds(Clock(300.0, 75.0), 1e3) == Schedule(4, 2)
+    assert schedule_rounds(Clock(300.0, 140.0), 1e3) == Schedule(2, 1)
+    assert schedule_rounds(Clock(300.0, 75.0), 60.0) == Schedule(2, 1)
+    assert schedule_rounds(Clock(300.0, 75.0), 30.0) == Schedule(1, 0)  # chance would rank
+    assert Schedule(4, 2).weights() == [4, 4, 4]
+    assert Schedule(4, 2).seconds(0, 120.0) == 10
+    assert Schedule(4, 2).seconds(2, 40.0) == 20
+
+
+def test_fewer_images_rather_than_fewer_epochs() -> None:
+    assert length_within(10.0, 100.0, 10_000, 10).images == 200
+    assert length_within(0.1, 1.0, 10_000, 10).images == 128
+    assert length_within(0.1, 1.0, 10_000, 100).images == 400
+    assert length_within(1e6, 1e6, 10, 2).epochs == 1000
+
+
+@pytest.mark.parametrize("wrong", [{"space": "darts"}, {"channels": 0}, {"genotype": "|x~0|"}, {"extra": 1}], ids=str)
+def test_a_wrong_candidate_in_a_file(wrong: dict[str, Any]) -> None:
+    right = {"space": "resnet", "genotype": "|", "channels": 8, "cells": 1, "image_size": 8}
+    with pytest.raises(ValueError, match=r"[;.]"):
+        Candidate.of({**right, **wrong})
+
+
+def test_balanced_accuracy_ranks_where_the_task_has_it() -> None:
+    def result(accuracy: float, balanced: float) -> TrainResult:
+        test = {"accuracy": accuracy, "balanced_accuracy": balanced}
+        run = TrainedSeed(0, None, (), 1.0, None, test)  # type: ignore[arg-type]
+        return TrainResult(NASBench201(), FOUND, 1, Cost(1, 1), MetricInfo("accuracy", True, "%"), (run,))
+
+    known = {"common": result(90.0, 20.0), "fair": result(80.0, 70.0)}
+    assert hold_round({}, lambda *args: pytest.fail("all are known"), 1, "test", "balanced_accuracy", known)[
+        0
+    ].names == ["fair"]
+    assert hold_round({}, lambda *args: pytest.fail("all are known"), 1, "test", "another", known)[0].names == [
+        "common"
+    ]
