@@ -12,6 +12,7 @@ import torch
 from archgrad.callbacks import Callback
 from archgrad.config import SearchConfig
 from archgrad.config.resolve import resolve, task_of
+from archgrad.config.search_config import SIZE_FIELDS
 from archgrad.distributed.processes import from_first
 from archgrad.errors import UserError
 from archgrad.loop.entry import run_search
@@ -127,7 +128,7 @@ class FitSteps:
         if not sizes:
             return []
         data, sizes = self.images.train, {name: one for name, one in sizes.items() if one is not None}
-        limit, size = sizes.pop("limit", len(data)), sizes.pop("image_size", data.image_size)
+        limit, size = sizes.pop("limit", len(data)), sizes.pop("search_size", data.image_size)
         data = data.limited(limit, self.seed) if limit < len(data) else data
         data = data if size == data.image_size else data.resized(size, self.options.get("resize", "crop"))
         self.tell(
@@ -163,8 +164,7 @@ class FitSteps:
         if not enough:
             self.tell("the budget is too short for a search that means anything: its time goes into known networks")
             return {}
-        names = ("epochs", "channels", "cells", "batch_size", "limit", "image_size")
-        return {name: getattr(config, name) for name in names}
+        return {name: getattr(config, name) for name in SIZE_FIELDS}
 
     # --- selection
 
