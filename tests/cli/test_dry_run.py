@@ -35,11 +35,11 @@ def test_it_says_so_in_lines(archgrad: Any) -> None:
 
 
 def test_sizes_that_are_free_are_chosen(archgrad: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "candidate_sizes", lambda config: [(2, 1)])
+    monkeypatch.setattr(sizes, "candidate_sizes", lambda config, data: [(None, 2, 1)])
     monkeypatch.setattr(sizes, "_step_seconds", lambda config, data, at_most: 0.01)
     code, out, err = archgrad("search", "--limit", 120, "--time-limit", 1, "--dry-run")
     assert code == 0, err
-    assert "chosen for 1 minutes (--time-limit): 2 channels, depth 1" in out
+    assert "chosen for 1 minute (--time-limit): 2 channels, depth 1" in out
     assert "sizes      2 channels, depth 1, " in out
 
 
