@@ -1,7 +1,7 @@
 """Choose the pixels, width, depth, epochs and images of a search so that it keeps a time limit.
 
-Images and steps decide, not pixels and depth (docs/deciding.md has the runs): the smallest supernet sees its images at 16
-pixels, and all further time goes into more images. Only where there is time for all of them does the supernet grow.
+Images and steps decide, not pixels and depth (docs/deciding.md has the runs): the smallest supernet sees its images at
+16 pixels, and all further time goes into more images. Only where there is time for all of them does the supernet grow.
 """
 
 from __future__ import annotations
