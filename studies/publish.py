@@ -32,7 +32,7 @@ PAGE_TEXT = """\
 # The main study
 
 {finished} of {planned} runs are finished. `python studies/publish.py` writes this page from
-[studies/results/main](../../studies/results/main); [studies/README.md](../../studies/README.md) says how the runs are
+`studies/results/main`; [studies/README.md](../../studies/README.md) says how the runs are
 computed. While a variant has fewer than ten seeds, its row ranks nothing.
 
 {head}
