@@ -27,10 +27,9 @@ MINUTES = (1, 2, 5, 20, 120)
 def test_the_budget_is_kept(machine: Machine, minutes: int, seeming: float) -> None:
     machine.seeming = seeming
     machine.fit(DATA, 60.0 * minutes)
-    final, others = machine.spans[-1][1], sum(seconds for _, seconds in machine.spans[:-1])
+    final = machine.spans[-1][1]
     assert 0.85 <= machine.now / (60 * minutes) <= 1.05
-    assert final >= 0.38 * 60 * minutes
-    assert others >= 0.05 * 60 * minutes
+    assert final >= 0.35 * 60 * minutes
 
 
 @pytest.mark.parametrize("images", [300, 50_000])
@@ -40,17 +39,17 @@ def test_the_budget_is_kept_with_few_and_many_images(machine: Machine, images: i
 
 
 def test_the_trainings_of_a_round_take_the_same_time(machine: Machine) -> None:
-    result = machine.fit(DATA, 1200.0)
-    assert [len(one.candidates) for one in result.selection.rounds] == [4, 2, 3]
+    result = machine.fit(DATA, 7200.0)
+    assert [len(one.candidates) for one in result.selection.rounds] == [3, 2, 3]
     for done in result.selection.rounds:
         spans = [one.seconds for one in done.candidates]
         assert max(spans) <= 1.1 * min(spans)
-    epochs = [one.epochs for one in result.selection.rounds[0].candidates]
-    assert len(set(epochs)) > 1  # because their networks differ
+    images = {one.config.limit for one in machine.trainings[:3]}
+    assert len(images) > 1  # because their networks differ
 
 
 def test_longer_budgets_have_larger_networks(machine: Machine) -> None:
-    machine.value = lambda one: 90.0 if (one.network.cells, one.config.data.image_size) == (2, 32) else 80.0
+    machine.value = lambda one: 90.0 if (one.network.cells, one.config.data.image_size) == (3, 32) else 80.0
     sizes = []
     for minutes in MINUTES:
         machine.fit(DATA, 60.0 * minutes)
@@ -68,7 +67,7 @@ def kind_of(training: Training) -> str:
 def test_the_winner_on_held_out_images_is_handed_over(machine: Machine, best: str) -> None:
     """The best on test images is another one: these are not even seen before the end."""
     machine.value = lambda training: 90.0 if kind_of(training) == best else 80.0
-    result = machine.fit(DATA, 600.0)
+    result = machine.fit(DATA, 1800.0)
     assert kind_of(machine.trainings[-1]) == best
     assert result.candidate.searched == (best == "searched")
     assert result.added.is_searched == (best == "searched")
@@ -83,9 +82,9 @@ def test_the_winner_on_held_out_images_is_handed_over(machine: Machine, best: st
 
 def test_flips_are_chosen_by_held_out_images(machine: Machine) -> None:
     machine.value = lambda training: 90.0 if training.config.settings.get("augmentation.flip") else 80.0
-    assert machine.fit(DATA, 600.0).candidate.settings == {"augmentation.flip": True}
+    assert machine.fit(DATA, 1800.0).candidate.settings == {"augmentation.flip": True}
     assert machine.trainings[-1].config.settings["augmentation.flip"] is True
-    kept = machine.fit(DATA, 600.0, settings={"augmentation.flip": False})
+    kept = machine.fit(DATA, 1800.0, settings={"augmentation.flip": False})
     assert "augmentation.flip" not in kept.candidate.settings
     assert all(one.config.settings["augmentation.flip"] is False for one in machine.trainings[-6:])
 
@@ -97,13 +96,13 @@ def test_a_candidate_that_diverges_drops_out(machine: Machine) -> None:
         return 50.0
 
     machine.value = value
-    result = machine.fit(DATA, 600.0)
+    result = machine.fit(DATA, 1800.0)
     assert (result.candidate.space, len(result.selection.rounds[0].candidates)) == ("nasbench201", 2)
     machine.value = lambda training: value(
         replace(training, config=replace(training.config, settings={"weights.lr": 0.1}))
     )
     with pytest.raises(DivergedError):
-        machine.fit(DATA, 600.0)
+        machine.fit(DATA, 1800.0)
 
 
 def test_a_budget_that_is_too_short_for_a_search(machine: Machine) -> None:
@@ -117,13 +116,13 @@ def test_the_search_may_find_a_known_cell(machine: Machine, monkeypatch: pytest.
     from archgrad.workflows.candidates import BEST_CELL
 
     monkeypatch.setattr("tests.workflows.fake_fit.FOUND", BEST_CELL)
-    result = machine.fit(DATA, 600.0)
+    result = machine.fit(DATA, 1800.0)
     assert any("a candidate without any search" in line for line in machine.told)
     assert not result.candidate.searched
 
 
 def test_every_line_tells_the_time_left(machine: Machine) -> None:
-    machine.fit(DATA, 600.0)
+    machine.fit(DATA, 1800.0)
     begun = [line for line in machine.told if line.startswith(("round", "training", "search")) and "%" not in line]
     assert len(begun) > 6
     assert all(line.endswith("left in all") for line in begun if "chose" not in line)
@@ -134,7 +133,7 @@ def test_comparing_over_seeds_takes_equal_time(machine: Machine) -> None:
         return {"searched": 90.0, "resnet": 80.0}.get(kind_of(training), 70.0) + len(machine.spans) % 2
 
     machine.value = value
-    result = machine.fit(DATA, 600.0, compare=3)
+    result = machine.fit(DATA, 1800.0, compare=3)
     winner, rival = machine.trainings[-2:]
     assert (winner.seeds, rival.seeds) == ((2, 3, 4), (2, 3, 4))
     assert (kind_of(winner), kind_of(rival)) == ("searched", "resnet")
@@ -156,11 +155,12 @@ def test_all_candidates_keep_the_limits(machine: Machine, limit: dict[str, Any])
 
 
 def test_few_candidates_rather_than_short_trainings() -> None:
-    assert schedule_rounds(Clock(300.0), 1e3) == Schedule(6, 3)
-    assert schedule_rounds(Clock(300.0, 75.0), 1e3) == Schedule(4, 2)
-    assert schedule_rounds(Clock(300.0, 140.0), 1e3) == Schedule(2, 1)
-    assert schedule_rounds(Clock(300.0, 75.0), 60.0) == Schedule(2, 1)
-    assert schedule_rounds(Clock(300.0, 75.0), 30.0) == Schedule(1, 0)  # chance would rank
+    assert schedule_rounds(Clock(300.0, 75.0), 1e3, 1000) == Schedule(4, 2)
+    assert schedule_rounds(Clock(300.0, 140.0), 1e3, 1000) == Schedule(2, 1)
+    assert schedule_rounds(Clock(300.0, 75.0), 250.0, 1000) == Schedule(2, 1)
+    assert schedule_rounds(Clock(300.0, 75.0), 190.0, 1000) == Schedule(1, 0)  # 28 epochs are better used by one
+    assert schedule_rounds(Clock(3600.0, 900.0), 270.0, 50_000) == Schedule(1, 0)  # 486,000 images too
+    assert schedule_rounds(Clock(3600.0, 900.0), 300.0, 50_000).networks > 1
     assert Schedule(4, 2).weights() == [4, 4, 4]
     assert Schedule(4, 2).seconds(0, 120.0) == 10
     assert Schedule(4, 2).seconds(2, 40.0) == 20

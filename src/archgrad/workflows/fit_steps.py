@@ -50,6 +50,9 @@ _TRAINED, _BOTH = ("weights",), ("task", "augmentation")
 """Parts whose settings are for trainings only, and for trainings and the search."""
 _FEWEST_STEPS = 500
 """A search of fewer steps is left out: what it chooses is chance."""
+_TOO_SHORT = "the budget is too short for a search that means anything: its time goes into known networks"
+_PACE = 0.05
+"""The share of the time for a brief training that measures the speed, where no round does."""
 _MEASURING = 0.01
 """The share of the time that one measurement may take after its first steps."""
 _BALANCED = "balanced_accuracy"
@@ -91,6 +94,8 @@ class FitSteps:
         found = self.search()
         networks, schedule = self.candidates(found)
         rounds, winner = self.select(networks, schedule)
+        if not rounds and not self.plan.train_epochs:
+            self._learn_pace(winner)
         final, length = self.train(winner)
         result = self.test(winner, SelectionResult(tuple(rounds), final, final.metric), networks, bool(found))
         self.folder.save(spent=self.clock.spent)
@@ -154,6 +159,9 @@ class FitSteps:
 
     def _search_sizes(self) -> dict[str, int | None]:
         """Choose the sizes of a search by time; nothing if too few steps are possible."""
+        if self.plan.networks is None and self._rounds().networks == 1:
+            self.tell(_TOO_SHORT)
+            return {}
         self.tell("measuring a few steps of a search")
         minutes = (SEARCH * self.clock.seconds - self.clock.spent) / 60
         try:
@@ -162,7 +170,7 @@ class FitSteps:
         except UserError:
             enough = False
         if not enough:
-            self.tell("the budget is too short for a search that means anything: its time goes into known networks")
+            self.tell(_TOO_SHORT)
             return {}
         return {name: getattr(config, name) for name in SIZE_FIELDS}
 
@@ -182,16 +190,25 @@ class FitSteps:
 
     def _choose(self, found: Sequence[Genotype]) -> dict[str, Any]:
         """Choose the networks and the rounds by the speed of this machine and the time that is left."""
-        plan, every, work, rate = self.plan, self.images.every, 1.0, math.inf
+        plan, every, timed, work = self.plan, self.images.every, self._rounds(), 1.0
         if plan.channels is None:
-            first = reference(every)
-            speed = self._rate(first) * cost_of(first.sized, first.parsed, shape_of(every)).multiply_adds
-            work = balanced_size(speed * self.clock.final, len(every))
-            rate = speed / work
-        timed = schedule_rounds(self.clock, rate)
+            seconds = self.clock.final if (plan.networks or timed.networks) > 1 else self.clock.left
+            work = balanced_size(self._speed() * seconds, len(every))
         count, variants = plan.networks or timed.networks, timed.variants if plan.variants is None else plan.variants
         networks = network_candidates(found, every, work, self.limits, count, plan.channels, plan.cells)
         return {"networks": [one.to_dict() for one in networks], "variants": variants, "final": self.clock.final}
+
+    def _speed(self) -> float:
+        """Return how many multiply-adds a second this machine trains."""
+        first = reference(self.images.every)
+        return self._rate(first) * cost_of(first.sized, first.parsed, shape_of(self.images.every)).multiply_adds
+
+    def _rounds(self) -> Schedule:
+        """Return the rounds that there is time for, of networks that suit the last training."""
+        every, rate = self.images.every, math.inf
+        if self.plan.channels is None:
+            rate = self._speed() / balanced_size(self._speed() * self.clock.final, len(every))
+        return schedule_rounds(self.clock, rate, len(every))
 
     def select(self, networks: list[Candidate], schedule: Schedule) -> tuple[list[Round], Candidate]:
         """Halve the networks until one is left, and choose among its variants; return the rounds and the winner."""
@@ -268,6 +285,19 @@ class FitSteps:
         return self.rates[candidate.network]
 
     # --- training
+
+    def _learn_pace(self, winner: Candidate) -> None:
+        """Train briefly where there was no round, because a few measured steps do not tell how fast a training is."""
+        data, rate = self._images(winner).train, self._rate(winner)
+
+        def choose() -> list[int]:
+            found = length_within(_PACE * self.clock.left, rate, len(data), data.num_classes)
+            return [found.epochs, found.images]
+
+        length = Length(*self._decide("pace", choose))
+        self.tell(f"training {winner} briefly, to know its speed; {self.clock}")
+        result = self._train(winner, self._training(winner, data, length), length, "pace")
+        self.folder.spend("measuring", result.runs[0].seconds)
 
     def train(self, winner: Candidate) -> tuple[TrainResult, Length]:
         """Train the winner on all images but the test images, for the time that is left."""

@@ -20,8 +20,10 @@ MARGIN = 0.97
 """What is left for the parts themselves; the rest tests the model and writes its report."""
 _FIRST_ROUND = 1 / 36
 """A training of the first round takes at least this share of the last training: shorter ones rank by chance."""
-_FEWEST_SEEN = 1000
-"""A training that sees fewer images, with repetition, ranks by chance too."""
+_ROUND_EPOCHS, _ROUND_IMAGES = 2, 10_000
+"""A training of fewer epochs, or of fewer images where there are many, ranks by chance too."""
+_FINAL_EPOCHS, _FINAL_IMAGES = 30, 500_000
+"""If the last training has fewer after a search and a selection, more training is worth more than a choice."""
 _COUNTS = ((8, 4), (6, 3), (4, 2), (3, 2), (2, 1))
 """Numbers of networks in the first round, and of other settings in the last, from many to few."""
 _FEWEST_EPOCHS = 5
@@ -29,10 +31,10 @@ _FEWEST_EPOCHS = 5
 _MANY_EPOCHS, _MOST_EPOCHS = 10, 1000
 """With the first number of epochs all images train, and the time is kept to an epoch."""
 _FEWEST_IMAGES = 128
-_IMAGES_PER_WORK = 0.0135
+_IMAGES_PER_WORK = 0.004
 """Images to see for each multiply-add of a network; networks and their trainings should grow together.
 
-That is 20 epochs of CIFAR-10 for a network of 74 M multiply-adds, and 3 for one of 10 M."""
+That is what a ResNet-20 with 16 channels sees in 40 epochs of 4,000 images."""
 _ENOUGH_EPOCHS = 60
 """More epochs than this help less than a larger network."""
 
@@ -102,8 +104,8 @@ def balanced_size(work: float, images: int) -> float:
 
     Both grow with the square root of the work, unless the images are so few that they would repeat too often.
 
-    >>> round(balanced_size(7.4e13, 50_000) / 1e6), round(balanced_size(1.2e13, 3_000) / 1e6)
-    (74, 67)
+    >>> round(balanced_size(6.4e12, 4_000) / 1e6), round(balanced_size(6.4e12, 1_000) / 1e6)
+    (40, 107)
     """
     seen = min(math.sqrt(work * _IMAGES_PER_WORK), _ENOUGH_EPOCHS * images)
     return work / max(seen, 1.0)
@@ -141,14 +143,18 @@ class Schedule:
         return left * own / sum(self.weights()[number:])
 
 
-def schedule_rounds(clock: Clock, rate: float) -> Schedule:
+def schedule_rounds(clock: Clock, rate: float, images: int) -> Schedule:
     """Return the rounds with the most candidates whose trainings are long enough to rank them.
 
-    ``rate`` is how many images a candidate trains in a second. If even two would rank by chance, there are no rounds.
+    ``rate`` is how many of the ``images`` a candidate trains in a second. There are no rounds if even two would rank by
+    chance, or if the last training would be short: then one good network has all of the time.
     """
+    if clock.final * rate < min(_FINAL_EPOCHS * images, _FINAL_IMAGES):
+        return Schedule(1, 0)
+    left = min(clock.until(clock.final), (1 - SEARCH - FINAL) * clock.seconds)
     for networks, variants in _COUNTS:
         found = Schedule(networks, variants)
-        seconds = found.seconds(0, clock.until(clock.final))
-        if seconds >= _FIRST_ROUND * clock.final and seconds * rate >= _FEWEST_SEEN:
+        seconds = found.seconds(0, left)
+        if seconds >= _FIRST_ROUND * clock.final and seconds * rate >= min(_ROUND_EPOCHS * images, _ROUND_IMAGES):
             return found
     return Schedule(1, 0)
