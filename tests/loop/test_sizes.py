@@ -102,6 +102,19 @@ def test_images_that_are_small_or_given_their_size_keep_it(speed: Machine) -> No
     assert fit_sizes(SearchConfig(time_limit=1.0, search_size=24), photos(200)).config.search_size == 24
 
 
+def test_a_search_of_own_images_with_chosen_sizes_is_loaded_and_resumed(
+    speed: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sizes, "candidate_sizes", lambda config, data: [(16, 2, 1)])
+    images, options = photos(300), {"time_limit": 0.002, "threads": 1, "oracle": "none"}
+    found = ag.search("nasbench201", "gaea-simultaneous", images, out=tmp_path / "run", **options)
+    experiment = found.stages.whole
+    assert experiment.config.limit is not None
+    assert experiment.config.search_size == 16
+    assert ag.SearchResult.load(tmp_path / "run", data=images).genotype == found.genotype
+    assert ag.resume(tmp_path / "run", data=images).genotype == found.genotype
+
+
 def test_too_few_steps_are_said_with_the_time_for_enough(speed: Machine) -> None:
     speed.scale = 1e-2  # 1,500 steps of 0.08 s and a quarter more are 2.5 minutes
     assert "--time-limit 3" in str(fit_sizes(SearchConfig(time_limit=1.0), DIGITS))

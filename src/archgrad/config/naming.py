@@ -22,7 +22,7 @@ from archgrad.tasks import TASKS
 
 __all__ = ["config_with", "named_config"]
 
-_EMPTIED = {"space": ("channels", "cells"), "method": METHOD_PARTS, "data": ("limit", "image_size")}
+_EMPTIED = {"space": ("channels", "cells"), "method": METHOD_PARTS}
 """The fields that describe an object further, and are None where it is given itself."""
 
 
@@ -94,7 +94,7 @@ def _origin(config: SearchConfig, images: Data) -> dict[str, Any]:
     """Return how to load the images again that were given as an object, or list them in ``needs``."""
     origin = images.origin
     if origin is None or config.limit is not None or config.image_size is not None:
-        return {"data": images.name, "needs": ("data",), "limit": None, "image_size": None}
+        return {"data": images.name, "needs": ("data",)}  # limited and resized again, as they were
     limit, image_size = origin.options.limit, origin.options.image_size
     if limit is not None and origin.options.seed != config.seed:  # another seed would choose other images
         return {"data": images.name, "needs": ("data",)}

@@ -54,8 +54,9 @@ class LoadOptions:
         return torch.arange(len(labels)) if self.limit is None else stratified_sample(labels, self.limit, self.seed)
 
     def resized(self, data: Data) -> Data:
-        """Resize data that is already loaded."""
-        return data if self.image_size is None else data.resized(self.image_size, self.resize)
+        """Resize data that is already loaded, unless it has that size."""
+        size = self.image_size
+        return data if size is None or data.shape[1:] == (size, size) else data.resized(size, self.resize)
 
     def apply(self, data: Data) -> Data:
         """Limit and resize data that is already loaded."""

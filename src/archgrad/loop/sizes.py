@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from archgrad.config import SearchConfig
 from archgrad.config.resolve import ResolvedSearch, method_of, resolve, space_of
 from archgrad.config.search_config import SIZE_FIELDS
-from archgrad.data import Data
+from archgrad.data import Data, LoadOptions
 from archgrad.distributed.processes import from_first
 from archgrad.errors import UserError
 from archgrad.loop.estimate import OVERHEAD, step_seconds
@@ -135,8 +135,7 @@ def sized(config: SearchConfig, size: Size) -> SearchConfig:
 
 def seen_images(config: SearchConfig, data: Data) -> Data:
     """Return the images as the search sees them."""
-    size = config.search_size
-    return data if size is None or data.shape[1:] == (size, size) else data.resized(size, config.resize)
+    return LoadOptions(image_size=config.search_size, resize=config.resize).resized(data)
 
 
 def _needed_steps(parts: ResolvedSearch, data: Data) -> int:

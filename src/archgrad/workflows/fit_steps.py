@@ -288,10 +288,10 @@ class FitSteps:
 
     def _learn_pace(self, winner: Candidate) -> None:
         """Train briefly where there was no round, because a few measured steps do not tell how fast a training is."""
-        data, rate = self._images(winner).train, self._rate(winner)
+        data = self._images(winner).train
 
         def choose() -> list[int]:
-            found = length_within(_PACE * self.clock.left, rate, len(data), data.num_classes)
+            found = length_within(_PACE * self.clock.left, self._rate(winner), len(data), data.num_classes)
             return [found.epochs, found.images]
 
         length = Length(*self._decide("pace", choose))
