@@ -15,6 +15,49 @@ __all__ = ["model_card", "write_card"]
 
 _MARK = "<!-- archgrad wrote this card; without this line it is yours, and stays as it is -->"
 _UNKNOWN = "unknown"
+_CARD = """\
+{mark}
+# Model card
+
+A network from the search space {space} of archgrad, with {parameters:,} parameters and
+{outputs} outputs. Its cell:
+
+    {genotype}
+
+## Data and accuracy
+
+{facts}
+
+Accuracies are in per cent. It was trained on these images only: measure it on yours before you rely on it.
+
+## Preprocessing
+
+Images are {color}, made square by {resize}, resized to {size} pixels a side,
+scaled to 0 … 1, and normalized:
+
+- mean {mean}
+- deviation {deviation}
+
+`archgrad predict` and `Model.predict` do this themselves; `model.preprocessing(images)` does it alone.
+
+## Use
+
+```console
+$ archgrad predict FOLDER photo.jpg
+$ archgrad export FOLDER -o model.onnx
+```
+
+```python
+import archgrad as ag
+
+model = ag.Model.load("FOLDER")  # the folder of this file
+model.predict(images)  # images: uint8 [N, channels, height, width], of any size
+```
+
+The outputs, in their order:
+
+    {classes}
+"""
 
 
 def write_card(model: Model, folder: Path) -> None:
@@ -31,54 +74,21 @@ def write_card(model: Model, folder: Path) -> None:
 def model_card(model: Model) -> str:
     """Return the card as Markdown; names that come from data are shown as code."""
     about, images = model.about, model.preprocessing
-    parameters = sum(one.numel() for one in model.network.parameters())
-    color = {1: "gray", 3: "RGB"}.get(images.channels, f"{images.channels}-channel")
-    lines = [
-        _MARK,
-        "# Model card",
-        "",
-        f"A network from the search space {_code(model.space.name)} of archgrad, with {parameters:,} parameters and",
-        f"{len(model.classes)} outputs. Its cell:",
-        "",
-        f"    {_line(str(model.genotype))}",
-        "",
-        "## Data and accuracy",
-        "",
-        *(f"- {name}: {_code(about.get(key, _UNKNOWN))}" for key, name in _TRAINED.items()),
-        *_measured(about),
-        "",
-        "Accuracies are in per cent. It was trained on these images only: measure it on yours before you rely on it.",
-        "",
-        "## Preprocessing",
-        "",
-        f"Images are {color}, made square by {_code(images.resize)}, resized to {images.image_size} pixels a side,",
-        "scaled to 0 … 1, and normalized:",
-        "",
-        f"- mean {_numbers(images.normalization.mean)}",
-        f"- deviation {_numbers(images.normalization.std)}",
-        "",
-        "`archgrad predict` and `Model.predict` do this themselves; `model.preprocessing(images)` does it alone.",
-        "",
-        "## Use",
-        "",
-        "```console",
-        "$ archgrad predict FOLDER photo.jpg",
-        "$ archgrad export FOLDER -o model.onnx",
-        "```",
-        "",
-        "```python",
-        "import archgrad as ag",
-        "",
-        'model = ag.Model.load("FOLDER")  # the folder of this file',
-        "model.predict(images)  # images: uint8 [N, channels, height, width], of any size",
-        "```",
-        "",
-        "The outputs, in their order:",
-        "",
-        f"    {json.dumps(list(model.classes), ensure_ascii=False)}",
-        "",
-    ]
-    return "\n".join(lines)
+    trained = [f"- {name}: {_code(about.get(key, _UNKNOWN))}" for key, name in _TRAINED.items()]
+    return _CARD.format(
+        mark=_MARK,
+        space=_code(model.space.name),
+        parameters=sum(one.numel() for one in model.network.parameters()),
+        outputs=len(model.classes),
+        genotype=_line(str(model.genotype)),
+        facts="\n".join([*trained, *_measured(about)]),
+        color={1: "gray", 3: "RGB"}.get(images.channels, f"{images.channels}-channel"),
+        resize=_code(images.resize),
+        size=images.image_size,
+        mean=_numbers(images.normalization.mean),
+        deviation=_numbers(images.normalization.std),
+        classes=json.dumps(list(model.classes), ensure_ascii=False),
+    )
 
 
 _TRAINED = {"data": "trained on", "task": "task", "epochs": "epochs", "seed": "seed"}
