@@ -47,6 +47,7 @@ class Machine:
     """
 
     speed, seeming, overhead = 6e10, 1.0, 0.5
+    bf16_gain = 1.0
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.spans = 0.0, list[tuple[str, float]]()
@@ -62,7 +63,7 @@ class Machine:
     def seconds_of(self, config: Any, images: int) -> float:
         space: Any = space_of(config)
         madds = rough_cost(space.base, space.fixed, shape_of(config.data)).multiply_adds
-        return images * (3 * madds / self.speed + 1e-5)
+        return images * (3 * madds / self.speed / (self.bf16_gain if config.precision == "bf16" else 1.0) + 1e-5)
 
     def choose_threads(self, parts: Any, data: Any) -> int:
         self.now += 1.0

@@ -23,7 +23,7 @@ PLAN = ag.FitPlan(
 def small_fit(data: Any = "digits", **changes: Any) -> ag.FitResult:
     """Fit a hundred digits, or other images, by a plan that measures no time."""
     options = {"limit": 100} if isinstance(data, str) and data == "digits" else {}
-    return ag.fit(data, **{"plan": PLAN, **options, **changes})
+    return ag.fit(data, **{"plan": PLAN, "precision": "32", **options, **changes})
 
 
 def write_images(folder: Path, count: int = 40, sizes: tuple[int, ...] = (8,)) -> Path:

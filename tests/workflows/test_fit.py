@@ -98,9 +98,11 @@ def test_decisions_by_time_are_made_once(tmp_path: Path, monkeypatch: pytest.Mon
     killer, home = Killer("training the winner"), tmp_path / "fit"
     plan = FitPlan(8, search_epochs=0, channels=2, networks=2, variants=0)
     with pytest.raises(SearchInterrupted):
-        small_fit(plan=plan, budget="1s", out=home, interruptible=True, callbacks=[killer], tell=killer.tell)
+        small_fit(
+            plan=plan, precision=None, budget="1s", out=home, interruptible=True, callbacks=[killer], tell=killer.tell
+        )
     decisions = json.loads((home / "fit.json").read_text())["decisions"]
-    assert set(decisions) == {"threads", "candidates", "round-1", "final"}
+    assert set(decisions) == {"threads", "precision", "candidates", "round-1", "final"}
     monkeypatch.setattr(fit_steps, "epoch_seconds", lambda *args: pytest.fail("it is decided"))
     result = ag.resume(home)
     assert result.selection.final.epochs == decisions["final"][0]

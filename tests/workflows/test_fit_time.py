@@ -154,16 +154,54 @@ def test_all_candidates_keep_the_limits(machine: Machine, limit: dict[str, Any])
         assert cost.multiply_adds <= 1_000_000 or "max_madds" not in limit
 
 
-def test_few_candidates_rather_than_short_trainings() -> None:
-    assert schedule_rounds(Clock(300.0, 75.0), 1e3, 1000) == Schedule(4, 2)
-    assert schedule_rounds(Clock(300.0, 140.0), 1e3, 1000) == Schedule(2, 1)
-    assert schedule_rounds(Clock(300.0, 75.0), 250.0, 1000) == Schedule(2, 1)
-    assert schedule_rounds(Clock(300.0, 75.0), 190.0, 1000) == Schedule(1, 0)  # 28 epochs are better used by one
-    assert schedule_rounds(Clock(3600.0, 900.0), 270.0, 50_000) == Schedule(1, 0)  # 486,000 images too
-    assert schedule_rounds(Clock(3600.0, 900.0), 300.0, 50_000).networks > 1
+@pytest.mark.parametrize(
+    ("lead", "budget", "chosen"), [(20.0, 1800.0, True), (20.0, 60.0, True), (2.0, 60.0, False), (2.0, 1800.0, False)]
+)
+def test_only_a_clear_lead_changes_a_setting(machine: Machine, lead: float, budget: float, chosen: bool) -> None:
+    """Of 1,000 held-out images two standard errors are four points; a short fit tests nothing but the flip."""
+    machine.value = lambda training: 60.0 + lead * training.config.settings.get("augmentation.flip", False)
+    result = machine.fit(DATA, budget)
+    assert result.candidate.settings == ({"augmentation.flip": True} if chosen else {})
+    assert any("no clear lead" in line for line in machine.told) == (not chosen)
+
+
+@pytest.mark.parametrize(
+    ("gain", "given", "wanted"), [(2.0, {}, "bf16"), (1.1, {}, "32"), (2.0, {"precision": "32"}, "32")]
+)
+def test_trainings_are_in_bfloat16_where_that_is_clearly_faster(
+    machine: Machine, gain: float, given: dict[str, str], wanted: str
+) -> None:
+    machine.bf16_gain = gain
+    machine.fit(DATA, 300.0, **given)
+    assert {one.config.precision for one in machine.trainings} == {wanted}
+    assert 0.85 <= machine.now / 300 <= 1.05
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent", "rate", "images", "found"),
+    [
+        (300.0, 75.0, 1e3, 1000, (4, 2)),
+        (300.0, 140.0, 1e3, 1000, (2, 1)),
+        (300.0, 75.0, 250.0, 1000, (2, 1)),
+        (300.0, 75.0, 190.0, 1000, (1, 1)),  # 28 epochs are better used by one
+        (3600.0, 900.0, 270.0, 50_000, (1, 1)),  # 486,000 images too
+        (3600.0, 900.0, 300.0, 50_000, (4, 2)),
+    ],
+)  # fmt: skip
+def test_few_candidates_rather_than_short_trainings(
+    budget: float, spent: float, rate: float, images: int, found: tuple[int, int]
+) -> None:
+    clock = Clock(budget, spent)
+    schedule = schedule_rounds(clock, rate, images)
+    assert (schedule.networks, schedule.variants) == found
+    assert schedule.final == pytest.approx(0.85 * clock.left if found == (1, 1) else clock.final, rel=1e-3)
+
+
+def test_a_schedule_shares_the_time() -> None:
     assert Schedule(4, 2).weights() == [4, 4, 4]
     assert Schedule(4, 2).seconds(0, 120.0) == 10
     assert Schedule(4, 2).seconds(2, 40.0) == 20
+    assert Schedule(1, 1).seconds(0, 40.0) == 20
 
 
 def test_fewer_images_rather_than_fewer_epochs() -> None:

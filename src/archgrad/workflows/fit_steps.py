@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -51,8 +51,10 @@ _TRAINED, _BOTH = ("weights",), ("task", "augmentation")
 _FEWEST_STEPS = 500
 """A search of fewer steps is left out: what it chooses is chance."""
 _TOO_SHORT = "the budget is too short for a search that means anything: its time goes into known networks"
-_PACE = 0.05
-"""The share of the time for a brief training that measures the speed, where no round does."""
+_FASTER = 0.85
+"""Training in bfloat16 must take at most this share of the time of 32 bits to be chosen."""
+_CLEARLY = 2.0
+"""A variant must be better than the winner by so many standard errors of their difference."""
 _MEASURING = 0.01
 """The share of the time that one measurement may take after its first steps."""
 _BALANCED = "balanced_accuracy"
@@ -61,7 +63,10 @@ _BALANCED = "balanced_accuracy"
 
 @dataclass(frozen=True)
 class FitSteps:
-    """A fit that runs: its images, its clock and its folder, and how fast its networks have trained so far."""
+    """A fit that runs: its images, its clock and its folder, and how fast its networks have trained so far.
+
+    ``precision`` is that of the trainings, if the options do not give one; it is chosen by time.
+    """
 
     plan: FitPlan
     images: Images
@@ -74,6 +79,7 @@ class FitSteps:
     tell: Callable[[str], None]
     interruptible: bool
     callbacks: Sequence[Callback]
+    precision: str = ""
     rates: dict[str, float] = field(default_factory=dict)
     sized: dict[int, Images] = field(default_factory=dict)
 
@@ -90,12 +96,12 @@ class FitSteps:
             threads = self._decide("threads", lambda: choose_threads(resolve(self._first), self.images.train))
             set_threads(threads)
             return replace(self, options={**self.options, "threads": threads}).run(seeds)
+        if "precision" not in self.options and not self.precision:
+            return replace(self, precision=self._decide("precision", self._choose_precision)).run(seeds)
         self._announce()
         found = self.search()
         networks, schedule = self.candidates(found)
         rounds, winner = self.select(networks, schedule)
-        if not rounds and not self.plan.train_epochs:
-            self._learn_pace(winner)
         final, length = self.train(winner)
         result = self.test(winner, SelectionResult(tuple(rounds), final, final.metric), networks, bool(found))
         self.folder.save(spent=self.clock.spent)
@@ -108,7 +114,8 @@ class FitSteps:
         self.tell(
             f"{len(every):,} images of {every.num_classes} classes at {every.image_size}×{every.image_size} pixels "
             f"({len(self.images.ranking):,} of them rank the candidates), {len(tests):,} more to test; "
-            f"{counted(torch.get_num_threads(), 'thread')}; {self.clock}"
+            f"{counted(torch.get_num_threads(), 'thread')}"
+            f"{', training in bfloat16, which is faster here' if self.precision == 'bf16' else ''}; {self.clock}"
         )
 
     def _decide(self, name: str, choose: Callable[[], Any]) -> Any:
@@ -119,6 +126,20 @@ class FitSteps:
         """The training of the network that is measured first."""
         data = self.images.train
         return self._training(reference(data), data, Length(1, len(data))).config
+
+    def _choose_precision(self) -> str:
+        """Return bf16 if this machine trains clearly faster with it, else 32."""
+
+        def seconds(precision: Literal["32", "bf16"]) -> float:
+            return epoch_seconds(
+                replace(self._first, precision=precision), self.images.train, _MEASURING * self.clock.seconds
+            )
+
+        try:
+            faster = from_first(lambda: seconds("bf16") < _FASTER * seconds("32"))
+        except UserError:  # PyTorch cannot compute it on this device
+            faster = False
+        return "bf16" if faster else "32"
 
     @property
     def _task(self) -> BaseTask:
@@ -196,7 +217,8 @@ class FitSteps:
             work = balanced_size(self._speed() * seconds, len(every))
         count, variants = plan.networks or timed.networks, timed.variants if plan.variants is None else plan.variants
         networks = network_candidates(found, every, work, self.limits, count, plan.channels, plan.cells)
-        return {"networks": [one.to_dict() for one in networks], "variants": variants, "final": self.clock.final}
+        final = timed.final if count == timed.networks else self.clock.final
+        return {"networks": [one.to_dict() for one in networks], "variants": variants, "final": final}
 
     def _speed(self) -> float:
         """Return how many multiply-adds a second this machine trains."""
@@ -225,8 +247,23 @@ class FitSteps:
             left = {str(one): one for one in (winner, *variants)}
             done, _ = self._round(len(rounds), left, schedule, 1, {str(winner): results[str(winner)]} if rounds else {})
             rounds.append(done)
-            winner = left[done.names[0]]
+            winner = left[self._clear_winner(done, str(winner))]
         return rounds, winner
+
+    def _clear_winner(self, done: Round, before: str) -> str:
+        """Return the best variant if it is clearly better than the winner before it, else that one.
+
+        Brief trainings favor settings that learn fast, such as fewer augmentations, so a small lead tells nothing.
+        """
+        best, own = done.candidates[0], done.value_of(before)
+        if own is None or best.name == before:
+            return best.name
+        shares = (min(max(value / 100, 0.0), 1.0) for value in (best.value, own))
+        error = 100 * math.sqrt(sum(share * (1 - share) for share in shares) / len(self.images.ranking))
+        if best.value - own > _CLEARLY * error:
+            return best.name
+        self.tell(f"that is no clear lead over the {own:.2f} % of {before}, which stays")
+        return before
 
     def _round(
         self,
@@ -286,19 +323,6 @@ class FitSteps:
 
     # --- training
 
-    def _learn_pace(self, winner: Candidate) -> None:
-        """Train briefly where there was no round, because a few measured steps do not tell how fast a training is."""
-        data = self._images(winner).train
-
-        def choose() -> list[int]:
-            found = length_within(_PACE * self.clock.left, self._rate(winner), len(data), data.num_classes)
-            return [found.epochs, found.images]
-
-        length = Length(*self._decide("pace", choose))
-        self.tell(f"training {winner} briefly, to know its speed; {self.clock}")
-        result = self._train(winner, self._training(winner, data, length), length, "pace")
-        self.folder.spend("measuring", result.runs[0].seconds)
-
     def train(self, winner: Candidate) -> tuple[TrainResult, Length]:
         """Train the winner on all images but the test images, for the time that is left."""
         every = self._images(winner).every
@@ -324,7 +348,15 @@ class FitSteps:
         """Describe a training of a candidate; the images that it is tested on rank it."""
         own = {path: value for path, value in self.settings.items() if path.partition(".")[0] in (*_TRAINED, *_BOTH)}
         limit = {"limit": length.images} if length.images < len(data) else {}
-        options = {**self.options, "seed": self.seed, "test": test, "settings": own, **limit, **changes}
+        options = {
+            "precision": self.precision or "32",
+            **self.options,
+            "seed": self.seed,
+            "test": test,
+            "settings": own,
+            **limit,
+            **changes,
+        }
         return one.training(data, length, options)
 
     def _train(self, candidate: Candidate, training: Training, length: Length, place: str) -> TrainResult:

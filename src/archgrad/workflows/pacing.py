@@ -24,6 +24,8 @@ _ROUND_EPOCHS, _ROUND_IMAGES = 2, 10_000
 """A training of fewer epochs, or of fewer images where there are many, ranks by chance too."""
 _FINAL_EPOCHS, _FINAL_IMAGES = 30, 500_000
 """If the last training has fewer after a search and a selection, more training is worth more than a choice."""
+_BRIEF = 0.15
+"""The share of the time for a choice of settings, where there is none for a choice of networks."""
 _COUNTS = ((8, 4), (6, 3), (4, 2), (3, 2), (2, 1))
 """Numbers of networks in the first round, and of other settings in the last, from many to few."""
 _FEWEST_EPOCHS = 5
@@ -130,7 +132,8 @@ class Schedule:
         """Return the time of each round, in units of one training of the first round."""
         sizes = round_sizes(self.networks)
         rounds = [size * 2.0**number for number, size in enumerate(sizes)]
-        return [*rounds, self.variants * self.longest] if self.variants else rounds
+        trained = self.variants if rounds else self.variants + 1  # without a round of networks, the only one trains too
+        return [*rounds, trained * self.longest] if self.variants else rounds
 
     @property
     def longest(self) -> float:
@@ -147,14 +150,16 @@ def schedule_rounds(clock: Clock, rate: float, images: int) -> Schedule:
     """Return the rounds with the most candidates whose trainings are long enough to rank them.
 
     ``rate`` is how many of the ``images`` a candidate trains in a second. There are no rounds if even two would rank by
-    chance, or if the last training would be short: then one good network has all of the time.
+    chance, or if the last training would be short: then one good network has nearly all of the time, and only
+    competes with one variant of itself.
     """
+    short = Schedule(1, 1, (1 - _BRIEF) * clock.left)
     if clock.final * rate < min(_FINAL_EPOCHS * images, _FINAL_IMAGES):
-        return Schedule(1, 0)
+        return short
     left = min(clock.until(clock.final), (1 - SEARCH - FINAL) * clock.seconds)
     for networks, variants in _COUNTS:
-        found = Schedule(networks, variants)
+        found = Schedule(networks, variants, clock.final)
         seconds = found.seconds(0, left)
         if seconds >= _FIRST_ROUND * clock.final and seconds * rate >= min(_ROUND_EPOCHS * images, _ROUND_IMAGES):
             return found
-    return Schedule(1, 0)
+    return short
