@@ -1,7 +1,7 @@
-"""Write the page and the figure of the main study from its stored results: ``python studies/publish.py``.
+"""Write what the main study has found from its stored results: ``python studies/publish.py``.
 
-``docs/results/main.md`` has the tables and ``docs/images/main.svg`` the figure; nothing in them is typed by hand. The
-share of worse cells needs the NAS-Bench-201 table under ARCHGRAD_DATA.
+``docs/results/main.md`` has the tables, ``docs/images/main.svg`` the figure, and ``README.md`` the lines between its
+two marks; nothing in them is typed by hand. The share of worse cells needs the NAS-Bench-201 table under ARCHGRAD_DATA.
 """
 
 from __future__ import annotations
@@ -17,15 +17,20 @@ from archgrad import tables
 from archgrad.config.toml import read_toml
 from archgrad.report.curves import Line, draw_lines
 from archgrad.spaces import NASBench201
+from archgrad.studies.comparisons import decide
 from archgrad.studies.curves import anytime_curve
+from archgrad.studies.published_results import published
 from archgrad.studies.statistics import summarize
 
 HERE = Path(__file__).parent
 RUNS = HERE / "results" / "main" / "nasbench201-cifar10"
-PAGE, FIGURE = Path("docs/results/main.md"), Path("docs/images/main.svg")
+PAGE, FIGURE, README = Path("docs/results/main.md"), Path("docs/images/main.svg"), Path("README.md")
+BEGIN, END = "<!-- written by studies/publish.py -->\n", "<!-- end -->\n"
 CIFAR10, CIFAR100 = "oracle_cifar10_test_200ep", "oracle_cifar100_test_200ep"
 DRAWN = ("darts", "idarts", "amended", "gaea-simultaneous", "lambda-darts")
 """DARTS and a method of each of the four papers."""
+FEWEST = 5
+"""Fewer seeds have no interval here: theirs would be wider than all accuracies."""
 EARLY = 10
 """The epoch that the end is compared with."""
 PAGE_TEXT = """\
@@ -39,9 +44,19 @@ computed. While a variant has fewer than ten seeds, its row ranks nothing.
 {rows}
 
 Accuracies are those of the found cell in NAS-Bench-201's table after 200 epochs, in the mean over seeds, with the 95 %
-interval of the mean. Worse cells: the share of the 4,096 cells without `none` that have a lower accuracy on CIFAR-10.
-Skips: of six edges. Entropy: of the mixture, 1 is undecided. Minutes: median of a run on a machine that was busy with
-other work, so no measure of speed.
+interval of the mean from five seeds on. Worse cells: the share of the 4,096 cells without `none` that have a lower
+accuracy on CIFAR-10. Skips: of six edges. Entropy: of the mixture, 1 is undecided. Minutes: median of a run on a
+machine that was busy with other work, so no measure of speed.
+
+## Longer, and against DARTS
+
+{compared_head}
+{compared}
+
+Since epoch {early}: how much the accuracy of the current cell on CIFAR-10 has changed at the end. Against DARTS: the
+difference at the end. Both are paired by seed, with the 95 % interval of the mean. p: sign-flip test, after Holm's
+correction over all pairs of variants of the study; up to six seeds cannot reach 0.05 in so many pairs. Published: at
+the full size of the benchmark, as the papers print it.
 
 ![accuracy of the current cell over 40 epochs](../images/main.svg)
 """
@@ -60,9 +75,9 @@ def read_runs(folder: Path) -> dict[str, Runs]:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Return the mean, and its 95 % interval where there are two runs or more."""
+    """Return the mean, and its 95 % interval where there are enough runs."""
     summary = summarize(values)
-    ends = "" if summary.interval is None else " ({:.2f} to {:.2f})".format(*summary.interval)
+    ends = "" if len(values) < FEWEST or summary.interval is None else " ({:.2f} to {:.2f})".format(*summary.interval)
     return f"{summary.mean:.2f}{ends}"
 
 
@@ -87,10 +102,52 @@ def row(variant: str, runs: Runs, worse: Callable[[float], float]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def compared(found: dict[str, Runs]) -> list[str]:
+    """Return a line for each variant: what its length changed, and its difference from DARTS."""
+    ends = {variant: {seed: runs[seed][-1][CIFAR10] for seed in sorted(runs)} for variant, runs in found.items()}
+    pairs = {frozenset((pair.first, pair.second)): pair for pair in decide(ends).pairs}
+    lines = []
+    for variant, runs in found.items():
+        change = [ends[variant][seed] - runs[seed][EARLY - 1][CIFAR10] for seed in sorted(runs) if len(runs[seed]) > 1]
+        shared = [seed for seed in ends[variant] if seed in ends["darts"]]
+        ahead = [ends[variant][seed] - ends["darts"][seed] for seed in shared] if variant != "darts" else []
+        pair = pairs.get(frozenset((variant, "darts")))
+        known = published(variant, "nasbench201", "cifar10", searched_on="cifar10")
+        cells = (
+            f"`{variant}`",
+            signed(change) if change else "–",
+            signed(ahead) if ahead else "–",
+            f"{pair.p_holm:.2g}" if ahead and pair is not None and pair.p_holm is not None else "–",
+            str(known[0]) if known else "–",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def signed(values: Sequence[float]) -> str:
+    """Return the mean of differences with its sign, and its 95 % interval where there are enough."""
+    summary = summarize(values)
+    ends = "" if len(values) < FEWEST or summary.interval is None else " ({:+.2f} to {:+.2f})".format(*summary.interval)
+    return f"{summary.mean:+.2f}{ends}"
+
+
+def front(found: dict[str, Runs]) -> str:
+    """Return the table of the README: DARTS and a method of each of the four papers."""
+    lines = [f"| method | seeds | epoch {EARLY} | the end, epoch 40 | skip connections |", "|---|---|---|---|---|"]
+    for variant in (one for one in DRAWN if one in found):
+        runs = found[variant]
+        accuracies = [spread([records[at][CIFAR10] for records in runs.values()]) for at in (EARLY - 1, -1)]
+        skips = mean(records[-1]["skips"] for records in runs.values())
+        lines.append(f"| `{variant}` | {len(runs)} | {' | '.join(accuracies)} | {skips:.1f} of 6 |")
+    return "\n".join(lines) + "\n"
+
+
 def worse_share() -> Callable[[float], float]:
     """Return the function from an accuracy on CIFAR-10 to the share, in per cent, of cells that are worse."""
     space = NASBench201(exclude=("none",))
-    every = tables.tables_for(space.name)[0].values(space, CIFAR10) or ()
+    every = tables.tables_for(space.name)[0].values(space, CIFAR10)
+    if not every:
+        raise SystemExit("the NAS-Bench-201 table is not there; let ARCHGRAD_DATA name the folder that holds it.")
     return lambda accuracy: 100 * sum(one < accuracy for one in every) / len(every)
 
 
@@ -108,6 +165,9 @@ def page(found: dict[str, Runs]) -> str:
         planned=10 * len(planned["variant"]),
         head=f"| {' | '.join(head)} |\n|{'---|' * len(head)}",
         rows="\n".join(rows),
+        compared_head="| variant | since epoch 10 | against DARTS | p | published |\n|---|---|---|---|---|",
+        compared="\n".join(compared(found)),
+        early=EARLY,
     )
 
 
@@ -127,12 +187,14 @@ def draw(found: dict[str, Runs], path: Path) -> None:
 
 
 def main() -> None:
-    """Write page and figure below the given folder."""
+    """Write page, figure and the lines of the README below the given folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=Path, default=HERE.parent)
     to, found = parser.parse_args().to, read_runs(RUNS)
     (to / PAGE).write_text(page(found), encoding="utf-8")
     draw(found, to / FIGURE)
+    before, _, rest = (HERE.parent / README).read_text(encoding="utf-8").partition(BEGIN)
+    (to / README).write_text(before + BEGIN + front(found) + END + rest.partition(END)[2], encoding="utf-8")
 
 
 if __name__ == "__main__":

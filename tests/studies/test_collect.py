@@ -16,15 +16,17 @@ from archgrad.studies.worker import run_planned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "studies"))
 from collect import collect, restore
-from publish import PAGE, RUNS, page, read_runs
+from publish import BEGIN, END, PAGE, README, RUNS, front, page, read_runs
 
 TABLE = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench201", "accuracy.csv")
 
 
 @pytest.mark.skipif(not TABLE.is_file(), reason="$ARCHGRAD_DATA/nasbench201/accuracy.csv is not there")
-def test_the_page_of_the_main_study_is_up_to_date() -> None:
-    written = (Path(__file__).parents[2] / PAGE).read_text(encoding="utf-8")
-    assert page(read_runs(RUNS)) == written, "run `python studies/publish.py`"
+def test_page_and_readme_have_the_stored_runs_of_the_main_study() -> None:
+    written, readme = ((Path(__file__).parents[2] / name).read_text(encoding="utf-8") for name in (PAGE, README))
+    found = read_runs(RUNS)
+    assert page(found) == written, "run `python studies/publish.py`"
+    assert f"{BEGIN}{front(found)}{END}" in readme, "run `python studies/publish.py`"
 
 
 @pytest.fixture(scope="module")
