@@ -15,18 +15,39 @@ from archgrad.studies.plan import Benchmark, StudyPlan, Variant
 from archgrad.studies.worker import run_planned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "studies"))
+from claims import Claim, claims_page
 from collect import collect, restore
-from publish import BEGIN, END, PAGE, README, RUNS, front, page, read_runs
+from publish import BEGIN, CLAIMS, END, PAGE, README, RUNS, front, page, read_runs
 
 TABLE = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench201", "accuracy.csv")
 
 
 @pytest.mark.skipif(not TABLE.is_file(), reason="$ARCHGRAD_DATA/nasbench201/accuracy.csv is not there")
 def test_page_and_readme_have_the_stored_runs_of_the_main_study() -> None:
-    written, readme = ((Path(__file__).parents[2] / name).read_text(encoding="utf-8") for name in (PAGE, README))
-    found = read_runs(RUNS)
+    home, found = Path(__file__).parents[2], read_runs(RUNS)
+    written, claims, readme = ((home / name).read_text(encoding="utf-8") for name in (PAGE, CLAIMS, README))
+    assert claims_page(found) == claims, "run `python studies/publish.py`"
     assert page(found) == written, "run `python studies/publish.py`"
     assert f"{BEGIN}{front(found)}{END}" in readme, "run `python studies/publish.py`"
+
+
+@pytest.mark.parametrize(
+    ("ends", "sign", "least", "verdict"),
+    [
+        ([5.0, 5.1, 4.9, 5.2, 5.0], 1, 0.0, "**holds**"),
+        ([5.0, 5.1, 4.9, 5.2, 5.0], -1, 0.0, "**does not hold here**"),
+        ([-5.0, 5.0, 0.0, 1.0, -1.0], 1, 0.0, "cannot be told"),
+        ([-0.1, 0.1, 0.0, 0.1, -0.1], 1, -1.0, "**holds**"),
+        ([5.0, 5.1, 4.9, 5.2], 1, 0.0, "cannot be told: too few seeds"),
+    ],
+)
+def test_the_interval_decides_about_a_claim(ends: list[float], sign: int, least: float, verdict: str) -> None:
+    better = {seed: [{"value": end}] for seed, end in enumerate(ends)}
+    worse = {seed: [{"value": 0.0}] for seed in range(9)}
+    claim = Claim("paper", "text", "about", lambda record: record["value"], "new", "old", sign, least)
+    row = claim.row({"new": better, "old": worse})
+    assert row.endswith(f"| {verdict} |")
+    assert f"| {len(ends)} | {sum(ends) / len(ends):+.2f}" in row
 
 
 @pytest.fixture(scope="module")
