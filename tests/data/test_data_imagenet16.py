@@ -57,7 +57,7 @@ def test_images_labels_and_augmentation(tmp_path: Path, protocol: int) -> None:
 def test_a_search_shows_its_accuracy_in_the_table() -> None:
     assert SearchConfig(data="imagenet16:x").oracle_datasets(datasets()) == ("imagenet16-120",)
     assert SearchConfig(data="cifar100").oracle_datasets(datasets()) == ("cifar100",)
-    assert SearchConfig(data="svhn:x").oracle_datasets(datasets()) == ()
+    assert SearchConfig(data="digits").oracle_datasets(datasets()) == ()
     assert SearchConfig(data="imagenet16:x", oracle="none").oracle_datasets(datasets()) == ()
 
 
