@@ -130,6 +130,18 @@ def test_an_interrupted_conversion_leaves_what_was_there(source: Path, tmp_path:
     assert (tmp_path / "a.parquet").read_text() == "mine"
 
 
+@pytest.mark.parametrize("out", ["folder", "small.tfrecord", "small.tfrecord/a", "a\0b", "x" * 300, "~nobody-here"])
+def test_a_table_that_cannot_be_written_is_said_before_reading(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str
+) -> None:
+    before = source.read_bytes()
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setattr("archgrad.tables.nasbench101.parquet_file.read_runs", None)
+    with pytest.raises(UserError, match="cannot be written"):
+        convert_table(source, out if out.startswith("~") else tmp_path / out)
+    assert source.read_bytes() == before
+
+
 def test_a_disk_that_fails_while_reading_is_not_called_one_that_cannot_be_written(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

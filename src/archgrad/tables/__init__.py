@@ -10,8 +10,8 @@ from archgrad.errors import UserError
 from archgrad.parts.fields import checked
 from archgrad.spaces import SearchSpace
 from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, oracle_measure
-from archgrad.tables.conversion import convert_table
 from archgrad.tables.nasbench101.lookup import CellOracle, NASBench101Table
+from archgrad.tables.nasbench101.parquet_file import convert_table
 from archgrad.tables.nasbench101.table import CellRecord, CellTable, find_cells, open_cells
 from archgrad.tables.nasbench201.lookup import AccuracyOracle, NASBench201Table
 from archgrad.tables.nasbench201.short_trainings import ShortTrainings, open_short_trainings
@@ -94,7 +94,7 @@ def find_best(path: Path) -> Answer:
         known = ", ".join(f"{' or '.join(table.suffixes)} for {table.title}" for table in TABLES.values())
         raise UserError(
             f"the name of {path} does not tell which benchmark its table is from; it must end in {known}. "
-            f"The official folder of NATS-Bench, or a .tfrecord file, becomes a table with: archgrad convert PATH"
+            f"A .tfrecord file becomes a table with: archgrad convert PATH"
         )
     return table.best(path)
 

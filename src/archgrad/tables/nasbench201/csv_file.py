@@ -19,20 +19,18 @@ TEST_COLUMNS = ("cifar10_test", "cifar100_test", "imagenet16_test")
 VALIDATION_COLUMNS = ("cifar10_valid", "cifar100_valid", "imagenet16_valid")
 SHORT_COLUMNS = ("cifar10_valid_12ep", "cifar100_valid_12ep", "imagenet16_valid_12ep")
 _LARGEST, _MOST_LINES = 100_000_000, 100_000
-_CONVERT = (
-    "the official folder NATS-tss-v1_0-3ffb9-simple becomes a table once with: archgrad convert DIR -o accuracy.csv"
-)
+_FORM = "give a CSV file with the columns arch, cifar10_test, cifar100_test and imagenet16_test"
 
 
 def read_columns(path: Path) -> dict[str, tuple[float, ...]]:
     """Return the accuracies of all cells by code, for every known column that has no empty field."""
     if path.is_dir():
-        raise UserError(f"the table {path} is a folder; give a CSV file; {_CONVERT}.")
+        raise UserError(f"the table {path} is a folder; {_FORM}.")
     with open_regular(path, "table", _LARGEST) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
         try:
             return _read(path, csv.reader(text))
         except UnicodeDecodeError:
-            raise UserError(f"the table {path} is not UTF-8 text; give a CSV file; {_CONVERT}.") from None
+            raise UserError(f"the table {path} is not UTF-8 text; {_FORM}.") from None
 
 
 def needed_columns(
@@ -43,7 +41,7 @@ def needed_columns(
     if missing:
         raise UserError(
             f"the table {path} has no complete column {', '.join(missing)}; give a CSV file with arch, "
-            f"{', '.join(names)}; {_CONVERT}."
+            f"{', '.join(names)}."
         )
     return tuple(found[name] for name in names)
 
@@ -52,7 +50,7 @@ def _read(path: Path, lines: Iterator[list[str]]) -> dict[str, tuple[float, ...]
     rows = _numbered(path, lines)
     _, header = next(rows, (1, []))
     if "arch" not in header:
-        raise UserError(f"the table {path}, line 1: the header has no column arch; give a CSV file; {_CONVERT}.")
+        raise UserError(f"the table {path}, line 1: the header has no column arch; {_FORM}.")
     names = [name for name in (*TEST_COLUMNS, *VALIDATION_COLUMNS, *SHORT_COLUMNS) if name in header]
     places, codes, number = [header.index(name) for name in names], codes_by_name(), 1
     cells: dict[int, list[float]] = {}
@@ -81,7 +79,7 @@ def _numbered(path: Path, lines: Iterator[list[str]]) -> Iterator[tuple[int, lis
             if row:
                 yield number, row
     except csv.Error as error:
-        _fail(path, number + 1, f"it is not CSV ({error})", f"give the CSV file itself; {_CONVERT}")
+        _fail(path, number + 1, f"it is not CSV ({error})", _FORM)
 
 
 def _accuracy(path: Path, number: int, text: str) -> float:
