@@ -21,7 +21,7 @@ from archgrad.data.sources.base import FOLDER_VARIABLE, DataSource
 from archgrad.data.sources.parquet import Parquet
 from archgrad.errors import UserError, reason
 from archgrad.system.files import existing_path, open_regular, read_regular, shown_path
-from archgrad.system.restricted_pickle import read_arrays
+from archgrad.system.restricted_pickle import read_pickle
 
 __all__ = ["Cifar", "Cifar10", "Cifar100", "read_pickled"]
 
@@ -200,7 +200,7 @@ def read_pickled(
     content: bytes, where: str, label_key: str, side: int, allowed: range, rows: int | None = None
 ) -> tuple[NDArray[np.uint8], Tensor]:
     """Read a pickled dictionary of images uint8 [rows, 3·side²] and a list of labels, which become int64 [rows]."""
-    values = read_arrays(content, where)
+    values = read_pickle(content, where)
     pixels, labels = values.get("data"), values.get(label_key)
     if (
         not isinstance(pixels, np.ndarray)

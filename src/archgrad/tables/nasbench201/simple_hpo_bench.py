@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from archgrad.errors import UserError
-from archgrad.system.restricted_pickle import read_plain
+from archgrad.system.restricted_pickle import read_pickle
 from archgrad.tables.nasbench201.cells import CELLS, OPERATIONS
 
 __all__ = ["package_folder", "package_source", "read_package"]
@@ -47,10 +47,10 @@ def read_package(folder: Path) -> tuple[tuple[float, ...], ...]:
 
 def _read_dataset(path: Path) -> tuple[float, ...]:
     try:
-        content = read_plain(path.read_bytes(), str(path))
+        content = read_pickle(path.read_bytes(), str(path))
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); {_REPAIR}.") from None
-    if not isinstance(content, dict) or len(content) != CELLS:
+    if len(content) != CELLS:
         raise UserError(f"{path} does not hold the {CELLS} cells of NAS-Bench-201; {_REPAIR}.")
     values = [-1.0] * CELLS
     for digits, record in content.items():
