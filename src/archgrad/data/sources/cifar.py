@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import tarfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -163,15 +162,13 @@ def _from_archive(source: Cifar, path: Path, train: bool) -> dict[str, bytes]:
     names = {f"{source.folder}/{name}": name for name in source.files(train)}
     contents = {}
     try:
-        with open_regular(path, "archive") as packed, gzip.GzipFile(fileobj=packed) as stream:
-            limited = cast("IO[bytes]", _Limited(stream))
-            with tarfile.open(fileobj=limited, mode="r|", bufsize=1 << 20) as archive:
-                for member in archive:
-                    if member.name in names and member.isfile():
-                        content = archive.extractfile(member)
-                        contents[names[member.name]] = content.read() if content else b""
-                    if len(contents) == len(names):
-                        break
+        with open_regular(path, "archive") as packed, tarfile.open(fileobj=packed, mode="r:gz") as archive:
+            for member in archive:
+                if member.name in names and member.isfile() and member.size <= _MOST_BYTES:
+                    content = archive.extractfile(member)
+                    contents[names[member.name]] = content.read() if content else b""
+                if len(contents) == len(names):
+                    break
     except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError) as problem:
         if isinstance(problem, UserError):
             raise
@@ -179,21 +176,6 @@ def _from_archive(source: Cifar, path: Path, train: bool) -> dict[str, bytes]:
     if missing := [name for name in names if names[name] not in contents]:
         raise UserError(f"{shown_path(path)} has no usable {', '.join(missing)}; get the official archive again.")
     return contents
-
-
-class _Limited:
-    """A stream of at most as many bytes as the official archives unpack to, and half as many more."""
-
-    def __init__(self, stream: gzip.GzipFile) -> None:
-        self._stream, self._left = stream, _MOST_BYTES
-
-    def read(self, size: int) -> bytes:
-        """Read the next bytes."""
-        content = self._stream.read(size)
-        self._left -= len(content)
-        if self._left < 0:
-            raise OSError(f"it unpacks to more than {_MOST_BYTES >> 20} MiB")
-        return content
 
 
 def read_pickled(
