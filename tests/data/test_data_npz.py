@@ -14,7 +14,6 @@ from image_files import STACK, Y
 from archgrad.data import npz
 from archgrad.errors import UserError
 
-
 COLOR = STACK.transpose(0, 3, 1, 2)
 
 
