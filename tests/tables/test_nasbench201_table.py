@@ -190,7 +190,7 @@ def test_a_file_is_read_once_until_it_changes(write: Callable[[list[str]], Path]
         (lambda lines: lines[1:], "line 1: the header has no column arch"),
         (lambda lines: [lines[0].replace("imagenet16_test", "x"), *lines[1:]], "no complete column imagenet16_test"),
         (lambda lines: lines[:100], "line 100: the table ends after 99 cells; it needs all 15625"),
-        (lambda lines: [*lines[:99], lines[99][:20]], "line 100: it has 2 columns; it needs 6"),
+        (lambda lines: [*lines[:99], lines[99].rsplit(",", 2)[0]], "line 100: 'missing' is not an accuracy"),
         (lambda lines: [*lines[:50], lines[9], *lines[51:]], "line 51: .* appears twice; keep one"),
         (lambda lines: [*lines, lines[5]], "line 15627: .* appears twice"),
         (lambda lines: [*lines[:7], "1,|a~0|,1,2,3,4"], r"line 8: '\|a~0\|' is not a NAS-Bench-201 cell; write"),
@@ -199,10 +199,9 @@ def test_a_file_is_read_once_until_it_changes(write: Callable[[list[str]], Path]
             "line 8: 'high' is not an accuracy; write a num",
         ),
         (lambda lines: [row.replace(",50.0,", ",,") for row in lines], "no complete column .*imagenet16_test"),
-        (lambda lines: [*lines[:7], lines[7].replace("50.0", "nan")], "line 8: 'nan' is not an accuracy"),
         (lambda lines: [*lines[:7], lines[7].replace("50.0", "101")], "line 8: '101' is not an accuracy"),
-        (lambda lines: [*lines[:7], "x" * 200_000], r"line 8: it is not CSV \(field larger"),
-        (lambda lines: [*lines[:7], "a\0b"], "line 8: "),
+        (lambda lines: [*lines[:7], "x" * 200_000], r"is no CSV file in UTF-8 \(field larger"),
+        (lambda lines: [*lines[:7], "a\0b"], "line 8: |line contains NUL"),
     ],
 )
 def test_damaged_tables_name_the_file_and_the_line(
@@ -226,12 +225,14 @@ def test_a_mark_of_byte_order_blank_lines_and_other_column_orders_are_fine(
 def test_paths_that_are_no_table_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no NAS-Bench-201 table"):
         find_table(tmp_path / "absent.csv")
-    with pytest.raises(UserError, match=r"is a folder; give a CSV file with the columns arch, cifar10_test"):
+    with pytest.raises(UserError, match="is a folder; give the path of a regular file"):
         find_table(tmp_path)
     with pytest.raises(UserError, match="cannot be read"):
         find_table(tmp_path / "a\0b")
     (tmp_path / "packed").write_bytes(b"\x1f\x8b\x08\xff\xfe")
-    with pytest.raises(UserError, match="not UTF-8 text"):
+    with pytest.raises(
+        UserError, match=r"is no CSV file in UTF-8 .*; give a CSV file with the columns arch, cifar10_test"
+    ):
         find_table(tmp_path / "packed")
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(200_000_000)
@@ -345,22 +346,22 @@ def first(record: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    "value",
     [
-        ({}, "does not hold the 15625 cells"),
-        ({("x" if key == "000000" else key): value for key, value in content(0).items()}, "key 'x' is not six digits"),
-        (first([]), "cell 000000 has no list of accuracies"),
-        (first({}), "cell 000000 has no list of accuracies"),
-        (first({"val_acc": []}), "cell 000000 has no list of accuracies"),
-        (first({"val_acc": ["1"]}), "cell 000000 has no list of accuracies"),
-        (first({"val_acc": [float("nan")]}), "cell 000000 has no list of accuracies"),
-        (first({"val_acc": [100.5]}), "cell 000000 has no list of accuracies"),
+        {},
+        {("x" if key == "000000" else key): value for key, value in content(0).items()},
+        first([]),
+        first({}),
+        first({"val_acc": []}),
+        first({"val_acc": ["1"]}),
+        first({"val_acc": [float("nan")]}),
+        first({"val_acc": [100.5]}),
     ],
-    ids=lambda value: value if isinstance(value, str) else "value",
+    ids=range(8),
 )
-def test_foreign_content_names_the_file_and_the_repair(package: Path, value: object, message: str) -> None:
+def test_foreign_content_names_the_file_and_the_repair(package: Path, value: object) -> None:
     (package / "cifar10.pkl").write_bytes(pickle.dumps(value, protocol=4))
-    with pytest.raises(UserError, match=rf"cifar10.pkl.*{message}.*pip install"):
+    with pytest.raises(UserError, match=r"cifar10.pkl does not hold the 15625 cells .*pip install"):
         open_table()
 
 
