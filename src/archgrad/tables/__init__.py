@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from archgrad.callbacks import Callback
 from archgrad.errors import UserError
 from archgrad.parts.fields import checked
 from archgrad.spaces import SearchSpace
@@ -63,7 +62,7 @@ def datasets() -> tuple[str, ...]:
     return tuple(dict.fromkeys(dataset for table in TABLES.values() for dataset in table.datasets))
 
 
-def oracles_for(space: SearchSpace, datasets: Sequence[str]) -> tuple[list[Callback], str]:
+def oracles_for(space: SearchSpace, datasets: Sequence[str]) -> tuple[list[CellLookup], str]:
     """Return the callbacks that look up a search's cells on these data sets, and a text that names their tables."""
     found = [table.oracle(space, datasets) for table in tables_for(space.name)]
     known = [one for one in found if one is not None]

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import groupby
 from multiprocessing import reduction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from archgrad.data.sources.decode import BrokenFiles, Encoded, decode_all, decod
 from archgrad.errors import BrokenImageError, UserError
 from archgrad.system.files import open_regular, shown_path
 
-__all__ = ["MOST_IN_MEMORY", "CopiedImages", "EncodedImages", "FileList", "load_images"]
+__all__ = ["MOST_IN_MEMORY", "CopiedImages", "FileList", "load_images"]
 
 MOST_IN_MEMORY = 1 << 28
 """Images of more bytes than this, decoded, stay where they are: 256 MB, and CIFAR-10 takes 154."""
@@ -38,24 +38,13 @@ _LOOKED_AT = 256
 _LARGEST_FILE = 1 << 28
 
 
-class EncodedImages(Protocol):
-    """Image files by number."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int) -> Encoded: ...
-
-    def fingerprint(self) -> bytes:
-        """Return what tells these files from others, without reading them."""
-
-
 def load_images(
     name: str,
     labels: Tensor,
     classes: tuple[str, ...],
     options: LoadOptions,
     read: Callable[[], Iterator[Encoded]],
-    files: Callable[[], EncodedImages],
+    files: Callable[[], FileList | CopiedImages],
     augmentation: Augmentation | None = None,
 ) -> Data:
     """Decode the images of ``read`` now, or keep their ``files`` if they take more than :data:`MOST_IN_MEMORY` bytes.
@@ -87,7 +76,7 @@ class DecodedInputs(Inputs):
     In place of a broken file stands the next one of its class.
     """
 
-    def __init__(self, files: EncodedImages, shape: Shape, options: LoadOptions, labels: Tensor) -> None:
+    def __init__(self, files: FileList | CopiedImages, shape: Shape, options: LoadOptions, labels: Tensor) -> None:
         self.files, self.shape, self.options, self.labels = files, shape, options, labels
         self.broken = BrokenFiles(len(files), options.strict)
 
@@ -156,16 +145,16 @@ class FileList:
 class CopiedImages:
     """Encoded images, copied once to an anonymous temporary file, which the system deletes when the process ends.
 
-    The variable TMPDIR tells in which folder. ``names(i)`` is how messages name image i, and ``fingerprint`` tells the
-    images from others.
+    The variable TMPDIR tells in which folder. ``fingerprint`` tells the images from others.
     """
 
-    def __init__(self, images: Iterable[Encoded], names: Callable[[int], str], fingerprint: bytes) -> None:
-        self._names, self._fingerprint, ends = names, fingerprint, [0]
+    def __init__(self, images: Iterable[Encoded], fingerprint: bytes) -> None:
+        self._names, self._fingerprint, ends = list[str](), fingerprint, [0]
         try:
             self._file = tempfile.TemporaryFile(prefix="archgrad-")  # noqa: SIM115 - it is open as long as the data
             weakref.finalize(self, self._file.close)
             for image in images:
+                self._names.append(image.name)
                 ends.append(ends[-1] + self._file.write(image.open().read()))
             self._file.flush()
         except OSError as problem:
@@ -181,7 +170,7 @@ class CopiedImages:
     def __getitem__(self, index: int) -> Encoded:
         start, end = self._ends[index : index + 2].tolist()
         content = os.pread(self._file.fileno(), end - start, start)  # unlike seek and read, for many processes at once
-        return Encoded(self._names(index), partial(io.BytesIO, content))
+        return Encoded(self._names[index], partial(io.BytesIO, content))
 
     def fingerprint(self) -> bytes:
         """Return the given fingerprint."""

@@ -124,7 +124,7 @@ class _Table:
         """Return the images with these sorted indices, copied to a temporary file."""
         files = [(file.name, file.stat().st_size) for file in self.files]
         fingerprint = repr(files).encode() + chosen.numpy().tobytes()
-        return CopiedImages(self.encoded(chosen), partial(_name_of_chosen, self, chosen), fingerprint)
+        return CopiedImages(self.encoded(chosen), fingerprint)
 
     def name_of(self, row: int) -> str:
         """Return how messages name the image in a row, counted over all files."""
@@ -136,10 +136,6 @@ class _Table:
         if column.null_count:
             raise UserError(f"{shown_path(file)} has {column.null_count} rows without a label; remove or label them.")
         return torch.tensor(column.to_numpy(), dtype=torch.int64)
-
-
-def _name_of_chosen(table: _Table, chosen: Tensor, index: int) -> str:
-    return table.name_of(int(chosen[index]))
 
 
 def _opened(file: Path) -> AbstractContextManager[Any]:
