@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import os
 import random
 import sys
 from collections import defaultdict
@@ -11,17 +10,12 @@ from statistics import fmean
 
 import pytest
 import torch
-from records101 import CHAIN, PAIR, SKIP, TURNED, converted, record, small, write
+from records101 import CHAIN, PAIR, REAL, SKIP, TURNED, converted, needs_real, record, small, write
 
 from archgrad.errors import DiskError, UserError
 from archgrad.spaces.nasbench101 import CONV3X3, INPUT, OUTPUT, Module, NASBench101Net
 from archgrad.tables import convert_table, open_cells
 from archgrad.tables.nasbench101.official_file import TrainingRun, module_from, read_runs
-
-REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench101", "four-vertex.tfrecord")
-needs_real = pytest.mark.skipif(
-    not REAL.is_file(), reason="$ARCHGRAD_DATA/nasbench101/four-vertex.tfrecord is not there"
-)
 
 
 def straight(path: Path) -> tuple[dict[tuple[str, int], list[TrainingRun]], dict[str, Module]]:

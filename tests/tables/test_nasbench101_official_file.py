@@ -5,22 +5,17 @@ from __future__ import annotations
 import base64
 import json
 import math
-import os
 import struct
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from records101 import write
+from records101 import REAL, needs_real, write
 
 from archgrad.errors import UserError
 from archgrad.tables.nasbench101.official_file import mask_checksum, read_records, read_runs
 
-REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench101", "four-vertex.tfrecord")
-needs_real = pytest.mark.skipif(
-    not REAL.is_file(), reason="$ARCHGRAD_DATA/nasbench101/four-vertex.tfrecord is not there"
-)
 DATA = (b"first", b"", b"third")
 
 

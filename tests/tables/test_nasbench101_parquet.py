@@ -100,12 +100,3 @@ def test_a_table_is_read_again_when_it_has_changed(parquet: Path) -> None:
     table = pq.read_table(parquet)
     pq.write_table(table.slice(0, 1), parquet)
     assert (len(first), len(open_cells(parquet))) == (3, 1)
-
-
-def test_paths_without_a_table_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is a folder"):
-        open_cells(tmp_path)
-    with pytest.raises(UserError, match="there is no table of NAS-Bench-101"):
-        open_cells(tmp_path / "absent.parquet")
-    with pytest.raises(UserError, match="cannot be read"):
-        open_cells(tmp_path / "a\0b")
