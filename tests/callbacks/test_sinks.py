@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import archgrad as ag
-from archgrad.callbacks import Callback, CSVFile, MLflow, SearchView, Sink, TensorBoard, WandB, sinks
+from archgrad.callbacks import Callback, CSVFile, SearchView, Sink, TensorBoard, WandB, sinks
 from archgrad.errors import UserError
 
 DATA = ag.data.digits(limit=40)
@@ -56,18 +56,6 @@ def test_tensorboard_shows_each_epoch_once(tmp_path: Path) -> None:
     assert "genotype/text_summary" in events.Tags()["tensors"]
 
 
-def test_mlflow_has_one_run_with_all_epochs(tmp_path: Path) -> None:
-    from mlflow.tracking import MlflowClient
-
-    records = killed_and_resumed(MLflow(folder=str(tmp_path)), tmp_path / "run")
-    client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
-    (run,) = client.search_runs([client.get_experiment_by_name("archgrad").experiment_id])
-    logged = client.get_metric_history(run.info.run_id, "train_loss")
-    assert [(one.step, one.value) for one in logged] == [(r["epoch"], r["train_loss"]) for r in records]
-    assert run.info.status == "FINISHED"
-    assert run.data.tags["genotype"] == records[-1]["genotype"]
-
-
 def test_wandb_writes_an_offline_run(tmp_path: Path) -> None:
     import wandb
 
@@ -77,7 +65,7 @@ def test_wandb_writes_an_offline_run(tmp_path: Path) -> None:
     assert all(b"train_loss" in path.read_bytes() for path in (first, second))
 
 
-@pytest.mark.parametrize("sink", [CSVFile(), TensorBoard(), WandB(), MLflow()])
+@pytest.mark.parametrize("sink", [CSVFile(), TensorBoard(), WandB()])
 def test_a_sink_without_a_folder_is_refused(sink: Sink) -> None:
     with pytest.raises(UserError, match=rf"{type(sink).__name__} .*out=DIR"):
         ag.search(SPACE, ag.recipes.gaea(), DATA, epochs=1, batch_size=10, callbacks=[sink])

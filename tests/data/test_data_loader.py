@@ -50,12 +50,6 @@ def test_batches_do_not_depend_on_what_was_asked_before() -> None:
         assert torch.equal(again.targets, in_order[index].targets)
 
 
-def test_batches_do_not_touch_the_global_random_state() -> None:
-    before = torch.random.get_rng_state()
-    loader(vary=Augmentation(1, True, 2)).batch(5)
-    assert torch.equal(before, torch.random.get_rng_state())
-
-
 def test_seed_and_stream_change_the_order() -> None:
     first = shown(loader().batch(0))
     assert shown(loader(seed=1).batch(0)) != first

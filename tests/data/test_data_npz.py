@@ -14,19 +14,20 @@ from image_files import STACK, Y
 from archgrad.data import npz
 from archgrad.errors import UserError
 
+COLOR = STACK.transpose(0, 3, 1, 2)
+
 
 @pytest.mark.parametrize(
-    ("images", "expected"),
+    ("images", "expected", "names"),
     [
-        (STACK, STACK.transpose(0, 3, 1, 2)),
-        (STACK.transpose(0, 3, 1, 2), STACK.transpose(0, 3, 1, 2)),
-        (STACK[..., 0], STACK[:, None, :, :, 0]),
-        ((STACK / 255).astype(np.float32), STACK.transpose(0, 3, 1, 2)),
-        (STACK.astype(np.float64), STACK.transpose(0, 3, 1, 2)),
-        (STACK.astype(np.int64), STACK.transpose(0, 3, 1, 2)),
+        (STACK, COLOR, ("x", "y")),
+        (COLOR, COLOR, ("images", "labels")),
+        (STACK[..., 0], STACK[:, None, :, :, 0], ("x_train", "y_train")),
+        ((STACK / 255).astype(np.float32), COLOR, ("train_images", "train_labels")),
+        (STACK.astype(np.float64), COLOR, ("x", "y")),
+        (STACK.astype(np.int64), COLOR, ("x", "y")),
     ],
 )
-@pytest.mark.parametrize("names", [("x", "y"), ("images", "labels"), ("x_train", "y_train")])
 def test_npz_layouts(tmp_path: Path, images: np.ndarray, expected: np.ndarray, names: tuple[str, str]) -> None:
     np.savez_compressed(tmp_path / "a.npz", **{names[0]: images, names[1]: Y})
     data = npz(tmp_path / "a.npz")
@@ -55,7 +56,7 @@ def test_npz_parts(tmp_path: Path) -> None:
         ({"x": np.where(STACK > 9, np.nan, 0), "y": Y}, "values from nan"),
         ({"x": STACK[..., :2], "y": Y}, r"shape \[8, 8, 8, 2\]"),
         ({"x": STACK[:, 0, 0], "y": Y}, r"shape \[8, 3\]"),
-        ({"x": np.array([{}] * 8), "y": Y}, "has the type object"),
+        ({"x": np.array([{}] * 8), "y": Y}, "Object arrays cannot be loaded"),
         ({"x": np.array(["a"] * 8), "y": Y}, "has the type <U1"),
     ],
 )
@@ -72,25 +73,12 @@ def test_npz_truncated_or_lying(tmp_path: Path) -> None:
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(UserError, match=r"a\.npz' is truncated or is no NumPy archive"):
         npz(path)
-    damaged = bytearray(whole)
-    damaged[400] ^= 255
-    path.write_bytes(damaged)
-    with pytest.raises(UserError, match="truncated or is no NumPy archive"):
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "|u1", "fortran_order": False, "shape": (10**6, 32, 32)})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", stream.getvalue() + bytes(100))
+    with pytest.raises(UserError, match="is truncated"):
         npz(path)
-    encrypted = bytearray(whole)
-    for signature, offset in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
-        encrypted[whole.index(signature) + offset] |= 1
-    path.write_bytes(encrypted)
-    with pytest.raises(UserError, match="is encrypted"):
-        npz(path)
-    for shape, message in (((10**6, 1000, 1000), "takes .* MiB; the most is"), ((10**6, 32, 32), "is truncated")):
-        stream = io.BytesIO()
-        header = {"descr": "|u1", "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(stream, header)
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("x.npy", stream.getvalue() + bytes(100))
-        with pytest.raises(UserError, match=message):
-            npz(path)
 
 
 @pytest.mark.parametrize("targets", [Y.astype("float64") / 2, np.eye(len(Y), 3, dtype=np.int64)])

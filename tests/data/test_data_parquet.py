@@ -106,12 +106,6 @@ def test_parquet_without_images_or_truncated(tmp_path: Path) -> None:
         parquet(path)
 
 
-def test_images_beyond_our_own_limit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archgrad.data.sources.decode._MOST_PIXELS", 63)
-    with pytest.raises(UserError, match="8×8 pixels are too many"):
-        parquet(write_parquet(tmp_path / "a.parquet"))
-
-
 def test_missing_extras_say_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_parquet(tmp_path / "a.parquet")
     monkeypatch.setitem(sys.modules, "PIL", None)

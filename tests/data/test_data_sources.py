@@ -13,7 +13,6 @@ import pytest
 import torch
 from image_files import STACK, Y, pixels, png, write_folder, write_parquet
 from test_data_imagenet16 import write_imagenet16
-from test_data_svhn import write_svhn
 
 from archgrad.data import SOURCES, DataSource, ImageData, LoadOptions, digits, load
 from archgrad.errors import UserError
@@ -40,7 +39,6 @@ MEMBERS: dict[str, Callable[[Path], str]] = {
     "digits": lambda root: "digits",
     "cifar10": lambda root: write_cifar(root, 10, "cifar10"),
     "cifar100": lambda root: write_cifar(root, 100, "cifar100"),
-    "svhn": lambda root: f"svhn:{write_svhn(root)}",
     "imagenet16": lambda root: f"imagenet16:{write_imagenet16(root)}",
     "parquet": lambda root: f"parquet:{write_parquet(root / 'a.parquet', 24)}",
     "folder": write_images,

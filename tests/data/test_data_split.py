@@ -23,11 +23,6 @@ def test_parts_are_disjoint_and_stratified(fractions: tuple[float, float], count
             assert abs(int((labels[indices] == label).sum()) - fraction * count) <= 1.5
 
 
-def test_halves_use_every_image() -> None:
-    parts = split(torch.tensor([0] * 7 + [1] * 2 + [2] * 4))
-    assert sorted(parts.weights.tolist() + parts.architecture.tolist()) == list(range(13))
-
-
 def test_every_class_is_in_both_parts_however_uneven() -> None:
     draws = torch.Generator().manual_seed(0)
     for trial in range(100):
@@ -70,12 +65,6 @@ def test_a_class_with_one_image_cannot_be_split() -> None:
         split(torch.tensor([0] * 10 + [1]))
     with pytest.raises(UserError, match="class 'dog' has one image"):
         split(torch.tensor([0] * 10 + [1]), classes=("cat", "dog"))
-
-
-def test_parsing() -> None:
-    assert parse_split("0.5:0.5") == (0.5, 0.5)
-    assert parse_split("0.1:0.025") == (0.1, 0.025)
-    assert parse_split("None") is None
 
 
 @pytest.mark.parametrize("text", ["", "half", "0.5", "0.5:0.3:0.2", "0.5,0.5", "a:b", "1:1", "0:1", "inf:0.5", "nan:1"])

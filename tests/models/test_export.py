@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -108,12 +107,6 @@ def test_wrong_files_are_explained(tmp_path: Path) -> None:
             Model.load(tmp_path)
     description.write_text(good)
     content = weights.read_bytes()
-    save_file({f"w{number}": torch.zeros(1) for number in range(3000)}, weights)
-    digest = hashlib.sha256
-    description.write_text(good.replace(digest(content).hexdigest(), digest(weights.read_bytes()).hexdigest()))
-    with pytest.raises(UserError, match="it has 3,000 tensors"):
-        Model.load(tmp_path)
-    description.write_text(good)
     weights.write_bytes(content[:-1])
     with pytest.raises(UserError, match="is damaged"):
         Model.load(tmp_path)

@@ -69,13 +69,11 @@ ALLOWED: dict[str, list[Any]] = {
     "TorchOptimizer.settings": [()],
     "WeightTraining.optimizer_settings": [()],
     "WandB.project": ["many", ""],
-    "MLflow.experiment": ["many", ""],
-    "MLflow.uri": ["many", ""],
     "Descent.velocity": WRONG,  # a type that only mypy knows
 }
 ALLOWED |= {f"{type(make()).__name__}.restriction": [()] for make in spaces.SPACES.values()}
 ALLOWED |= {f"{type(make()).__name__}.exclude": [(), []] for make in spaces.SPACES.values()}
-ALLOWED |= {f"{name}.folder": ["many", ""] for name in ("CSVFile", "TensorBoard", "WandB", "MLflow")}
+ALLOWED |= {f"{name}.folder": ["many", ""] for name in ("CSVFile", "TensorBoard", "WandB")}
 """Fields that take some of these values."""
 
 

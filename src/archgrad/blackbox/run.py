@@ -29,7 +29,7 @@ from archgrad.parts.knobs import knobs_of, with_settings, without_none
 from archgrad.parts.registry import Registry, class_path
 from archgrad.spaces import SPACES, Genotype, SearchSpace
 from archgrad.system.files import read_text
-from archgrad.tables import datasets, tables_for
+from archgrad.tables import datasets, oracles_for
 
 __all__ = ["SEARCHES", "BlackboxResult", "Budget", "resume_blackbox", "run_blackbox"]
 
@@ -226,6 +226,5 @@ def _records(
 def _oracle(problem: Problem, wanted: str) -> Callable[[Genotype], Measures]:
     """Return what looks up an architecture in the tables of the space; nothing where there is none."""
     chosen = SearchConfig(data=problem.data_name, oracle=wanted).oracle_datasets(datasets())
-    oracles = [table.oracle(problem.space, chosen) for table in tables_for(problem.space.name)]
-    lookups = [lookup for oracle in oracles if oracle is not None for lookup in oracle.callbacks]
+    lookups, _ = oracles_for(problem.space, chosen)
     return lambda genotype: {name: value for lookup in lookups for name, value in lookup.measures_of(genotype).items()}

@@ -9,7 +9,7 @@ from archgrad.callbacks.doctor import Doctor
 from archgrad.callbacks.inner_curvature import InnerCurvature
 from archgrad.callbacks.layer_agreement import LayerAgreement
 from archgrad.callbacks.search import Record, SearchView
-from archgrad.callbacks.sinks import CSVFile, MLflow, Sink, TensorBoard, WandB
+from archgrad.callbacks.sinks import CSVFile, Sink, TensorBoard, WandB
 from archgrad.callbacks.stationarity import Stationarity
 from archgrad.parts.registry import Registry
 
@@ -25,7 +25,6 @@ __all__ = [
     "EigenvalueStop",
     "InnerCurvature",
     "LayerAgreement",
-    "MLflow",
     "Measures",
     "Need",
     "Record",
@@ -56,7 +55,6 @@ CALLBACKS = Registry[Callback](
         "csv": CSVFile,
         "tensorboard": TensorBoard,
         "wandb": WandB,
-        "mlflow": MLflow,
     },
 )
 """The names on the command line."""

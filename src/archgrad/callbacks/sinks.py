@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import math
 from abc import ABC, abstractmethod
@@ -17,7 +16,7 @@ from archgrad.callbacks.search import Record, SearchView
 from archgrad.errors import UserError
 from archgrad.system.files import make_folder, write_text
 
-__all__ = ["CSVFile", "MLflow", "Sink", "TensorBoard", "WandB", "import_tool", "numbers_of", "words_of"]
+__all__ = ["CSVFile", "Sink", "TensorBoard", "WandB", "import_tool", "numbers_of", "words_of"]
 
 
 @dataclass(frozen=True)
@@ -183,50 +182,3 @@ class WandB(Sink):
     def close(self, opened: Any) -> None:
         """Finish the run."""
         opened.finish()
-
-
-_MLFLOW_TAG = "archgrad.folder"
-"""The tag of a run that says which folder it belongs to."""
-
-
-@dataclass(frozen=True)
-class MLflow(Sink):
-    """Write a run of MLflow into ``mlflow.db``; look at it with ``mlflow ui --backend-store-uri sqlite:///DIR/mlflow.db``.
-
-    ``uri`` names another store, such as a server. A resumed search replaces its run by one with all epochs.
-    """
-
-    kind: ClassVar[str] = "mlflow"
-
-    experiment: str = "archgrad"
-    uri: str = ""
-
-    def open(self, folder: Path) -> tuple[Any, str]:
-        """Return the client and the name of a new run; delete the earlier run of this folder."""
-        place = folder.resolve()
-        client = import_tool("mlflow.tracking", "mlflow").MlflowClient(self.uri or f"sqlite:///{place / 'mlflow.db'}")
-        known = client.get_experiment_by_name(self.experiment)
-        artifacts = None if self.uri else f"file:{place / 'mlartifacts'}"
-        experiment = str(
-            client.create_experiment(self.experiment, artifact_location=artifacts)
-            if known is None
-            else known.experiment_id
-        )
-        tag = hashlib.sha256(str(place).encode()).hexdigest()[:16]
-        for earlier in client.search_runs([experiment], f"tags.`{_MLFLOW_TAG}` = '{tag}'"):
-            client.delete_run(earlier.info.run_id)
-        run = client.create_run(experiment, run_name=place.name, tags={_MLFLOW_TAG: tag})
-        return client, run.info.run_id
-
-    def write(self, opened: tuple[Any, str], record: Record) -> None:
-        """Log numbers as metrics and words as tags."""
-        client, run = opened
-        for name, value in numbers_of(record).items():
-            client.log_metric(run, name, value, step=record["epoch"])
-        for name, text in words_of(record).items():
-            client.set_tag(run, name, text)
-
-    def close(self, opened: tuple[Any, str]) -> None:
-        """Mark the run as finished."""
-        client, run = opened
-        client.set_terminated(run)

@@ -9,18 +9,7 @@ from archgrad.data.dataset import DatasetData, ImageData, count_duplicates
 from archgrad.data.from_dataset import as_data, from_dataset
 from archgrad.data.loader import Batch, Loader, evaluation_batches
 from archgrad.data.normalize import Normalization, measure, normalization_of
-from archgrad.data.sources import (
-    SOURCES,
-    Cifar10,
-    Cifar100,
-    DataSource,
-    Digits,
-    Folder,
-    ImageNet16,
-    Npz,
-    Parquet,
-    Svhn,
-)
+from archgrad.data.sources import SOURCES, Cifar10, Cifar100, DataSource, Digits, Folder, ImageNet16, Npz, Parquet
 from archgrad.data.split import HALVES, Split, parse_split, split, split_fractions
 
 __all__ = [
@@ -55,13 +44,11 @@ __all__ = [
     "parse_split",
     "split",
     "split_fractions",
-    "svhn",
 ]
 
 digits = Digits()
 cifar10 = Cifar10()
 cifar100 = Cifar100()
-svhn = Svhn()
 imagenet16 = ImageNet16()
 folder = Folder()
 npz = Npz()

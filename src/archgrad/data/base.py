@@ -87,24 +87,19 @@ class Data(ABC):
     - ``origin``: how to load the data again by its name, None if that is not possible.
     """
 
-    if TYPE_CHECKING:  # fields of the subclasses, which are frozen dataclasses
+    name: str
+    targets: Tensor
+    classes: tuple[str, ...]
+    augmentation: Augmentation
+    origin: Origin | None
+    if TYPE_CHECKING:  # a field of one subclass, computed in the other
 
         @property
-        def name(self) -> str: ...  # noqa: D102
-        @property
-        def targets(self) -> Tensor: ...  # noqa: D102
-        @property
-        def classes(self) -> tuple[str, ...]: ...  # noqa: D102
-        @property
         def shape(self) -> Shape: ...  # noqa: D102
-        @property
-        def augmentation(self) -> Augmentation: ...  # noqa: D102
         @property
         def normalization(self) -> NormalizationChoice: ...  # noqa: D102
         @property
         def lazy(self) -> bool: ...  # noqa: D102
-        @property
-        def origin(self) -> Origin | None: ...  # noqa: D102
 
     @abstractmethod
     def read(self, indices: Tensor, key: StreamKey = (0, "read"), training: bool = False) -> Tensor:

@@ -83,7 +83,7 @@ def source_names() -> dict[str, DataSource]:
     """Return all sources of the package by what the command line writes.
 
     >>> list(source_names())
-    ['digits', 'cifar10', 'cifar100', 'svhn:PATH', 'imagenet16:PATH', 'parquet:PATH', 'folder:PATH', 'npz:PATH']
+    ['digits', 'cifar10', 'cifar100', 'imagenet16:PATH', 'parquet:PATH', 'folder:PATH', 'npz:PATH']
     """
     sources = {name: SOURCES.create(name) for name in SOURCES}
     return {f"{name}:PATH" if source.takes_path else name: source for name, source in sources.items()}

@@ -33,23 +33,20 @@ def find_images(paths: Iterable[Path]) -> FileList:
 
     Hidden files are left out, and links to folders are not followed, for they may lead in a circle.
     """
-    suffixes, found = image_suffixes(), FileList()
+    suffixes, found = image_suffixes(), list[str]()
     for path in paths:
         if not os.path.isdir(path):  # noqa: PTH112 - is_dir raises for some names
-            found.add(str(path.parent), [path.name])
+            found.append(str(path))
             continue
         before, waiting = len(found), [path]
         while waiting:
             folder = waiting.pop()
             inner, files = list_folder(folder)
             waiting += [one for one in reversed(inner) if not one.name.startswith(".") and not one.is_symlink()]
-            found.add(
-                str(folder),
-                [one.name for one in files if one.suffix.lower() in suffixes and not one.name.startswith(".")],
-            )
+            found += [str(one) for one in files if one.suffix.lower() in suffixes and not one.name.startswith(".")]
         if len(found) == before:
             raise UserError(f"the folder {shown_path(path)} has no images ({', '.join(sorted(suffixes))}); add some.")
-    return found
+    return FileList(found)
 
 
 def predict_files(

@@ -46,10 +46,6 @@ _DESCRIPTION, _WEIGHTS = "model.json", "weights.safetensors"
 _DIGEST = "weights_sha256"
 _FIELDS = ("format", "space", "genotype", "preprocessing", "classes", "about")
 _LARGEST = 1 << 34
-_MOST_OPERATIONS = 1000
-"""More are built only if the file of weights has tensors for them; otherwise a false description takes minutes."""
-_MOST_TENSORS = 100
-"""No operation has more; a file with more is not read, for that takes long too."""
 
 
 def save_model(model: Model, folder: Path | str) -> Path:
@@ -116,13 +112,6 @@ def load_model(folder: Path | str, space: SearchSpace | None = None) -> Model:
         )
     found = space or _space(content["space"], path)
     genotype = Genotype.parse(content["genotype"])
-    operations = len(genotype.decisions) * getattr(found, found.depth_knob)
-    count = weights[8 : 8 + int.from_bytes(weights[:8], "little")].count(b'"data_offsets"')  # in its header
-    if operations > max(_MOST_OPERATIONS, 2 * count) or count > _MOST_TENSORS * (operations + 10):
-        raise UserError(
-            f"{shown_path(path / _WEIGHTS)} does not fit: it has {count:,} tensors, but the network has at least "
-            f"{operations:,} operations. Get the model again."
-        )
     tensors = read_weights(weights, path / _WEIGHTS)
     preprocessing = Preprocessing.from_dict(content["preprocessing"])
     classes = tuple(content["classes"])

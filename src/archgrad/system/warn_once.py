@@ -11,7 +11,8 @@ __all__ = ["forget_warnings", "silenced", "warn_once"]
 
 def warn_once(logger: logging.Logger, message: str, *values: object) -> None:
     """Log a warning unless this process has logged one of the same wording; ``values`` fill in its %-fields."""
-    if _is_new(logger.name, message):
+    if (logger.name, message) not in _said:
+        _said.add((logger.name, message))
         logger.warning(message, *values)
 
 
@@ -33,10 +34,3 @@ def silenced(name: str) -> Iterator[None]:
 
 
 _said: set[tuple[str, str]] = set()
-
-
-def _is_new(name: str, message: str) -> bool:
-    if (name, message) in _said:
-        return False
-    _said.add((name, message))
-    return True

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from archgrad.callbacks import Callback
 from archgrad.errors import UserError
 from archgrad.parts.fields import checked
 from archgrad.spaces import SearchSpace
 from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, oracle_measure
-from archgrad.tables.conversion import convert_table
 from archgrad.tables.nasbench101.lookup import CellOracle, NASBench101Table
+from archgrad.tables.nasbench101.parquet_file import convert_table
 from archgrad.tables.nasbench101.table import CellRecord, CellTable, find_cells, open_cells
 from archgrad.tables.nasbench201.lookup import AccuracyOracle, NASBench201Table
 from archgrad.tables.nasbench201.short_trainings import ShortTrainings, open_short_trainings
@@ -63,7 +62,7 @@ def datasets() -> tuple[str, ...]:
     return tuple(dict.fromkeys(dataset for table in TABLES.values() for dataset in table.datasets))
 
 
-def oracles_for(space: SearchSpace, datasets: Sequence[str]) -> tuple[list[Callback], str]:
+def oracles_for(space: SearchSpace, datasets: Sequence[str]) -> tuple[list[CellLookup], str]:
     """Return the callbacks that look up a search's cells on these data sets, and a text that names their tables."""
     found = [table.oracle(space, datasets) for table in tables_for(space.name)]
     known = [one for one in found if one is not None]
@@ -94,7 +93,7 @@ def find_best(path: Path) -> Answer:
         known = ", ".join(f"{' or '.join(table.suffixes)} for {table.title}" for table in TABLES.values())
         raise UserError(
             f"the name of {path} does not tell which benchmark its table is from; it must end in {known}. "
-            f"The official folder of NATS-Bench, or a .tfrecord file, becomes a table with: archgrad convert PATH"
+            f"A .tfrecord file becomes a table with: archgrad convert PATH"
         )
     return table.best(path)
 

@@ -7,10 +7,9 @@ from archgrad.data.sources.folder import Folder
 from archgrad.data.sources.imagenet16 import ImageNet16
 from archgrad.data.sources.npz import Npz
 from archgrad.data.sources.parquet import Parquet
-from archgrad.data.sources.svhn import Svhn
 from archgrad.parts.registry import Registry
 
-__all__ = ["SOURCES", "Cifar10", "Cifar100", "DataSource", "Digits", "Folder", "ImageNet16", "Npz", "Parquet", "Svhn"]
+__all__ = ["SOURCES", "Cifar10", "Cifar100", "DataSource", "Digits", "Folder", "ImageNet16", "Npz", "Parquet"]
 
 SOURCES = Registry[DataSource](
     "data",
@@ -19,7 +18,6 @@ SOURCES = Registry[DataSource](
         "digits": Digits,
         "cifar10": Cifar10,
         "cifar100": Cifar100,
-        "svhn": Svhn,
         "imagenet16": ImageNet16,
         "parquet": Parquet,
         "folder": Folder,

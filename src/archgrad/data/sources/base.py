@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,12 +12,12 @@ from torch import Tensor
 
 from archgrad.data.augment import Augmentation
 from archgrad.data.base import Data, LoadOptions, Origin, no_progress
-from archgrad.errors import NoTestImagesError, UserError, shortened
+from archgrad.errors import UserError, shortened
 from archgrad.parts.fields import check_value
 from archgrad.parts.registry import class_path
-from archgrad.system.files import PathLike, existing_path, exists, shown_path
+from archgrad.system.files import PathLike, existing_path
 
-__all__ = ["FOLDER_VARIABLE", "DataSource", "default_augmentation", "file_of_part"]
+__all__ = ["FOLDER_VARIABLE", "DataSource", "default_augmentation"]
 
 FOLDER_VARIABLE = "ARCHGRAD_DATA"
 
@@ -84,15 +84,6 @@ class DataSource(ABC):
         if vars(self) != vars(usual):
             return None
         return Origin(f"{name}:{given}", options) if self.takes_path else Origin(name, options, given)
-
-
-def file_of_part(title: str, path: Path | None, files: Mapping[bool, str], train: bool) -> Path:
-    """Return the file of the training or test images, whose names ``files`` has, in a folder of the user."""
-    folder = existing_path(path or "", "folder")
-    if not exists(folder / files[train]):
-        kind = UserError if train else NoTestImagesError
-        raise kind(f"{title} is not in {shown_path(folder)}; give the folder that has {files[train]}.")
-    return folder / files[train]
 
 
 def default_augmentation(images: Tensor) -> Augmentation:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import tarfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from archgrad.data.sources.base import FOLDER_VARIABLE, DataSource
 from archgrad.data.sources.parquet import Parquet
 from archgrad.errors import UserError, reason
 from archgrad.system.files import existing_path, open_regular, read_regular, shown_path
-from archgrad.system.restricted_pickle import read_arrays
+from archgrad.system.restricted_pickle import read_pickle
 
 __all__ = ["Cifar", "Cifar10", "Cifar100", "read_pickled"]
 
@@ -163,15 +162,13 @@ def _from_archive(source: Cifar, path: Path, train: bool) -> dict[str, bytes]:
     names = {f"{source.folder}/{name}": name for name in source.files(train)}
     contents = {}
     try:
-        with open_regular(path, "archive") as packed, gzip.GzipFile(fileobj=packed) as stream:
-            limited = cast("IO[bytes]", _Limited(stream))
-            with tarfile.open(fileobj=limited, mode="r|", bufsize=1 << 20) as archive:
-                for member in archive:
-                    if member.name in names and member.isfile():
-                        content = archive.extractfile(member)
-                        contents[names[member.name]] = content.read() if content else b""
-                    if len(contents) == len(names):
-                        break
+        with open_regular(path, "archive") as packed, tarfile.open(fileobj=packed, mode="r:gz") as archive:
+            for member in archive:
+                if member.name in names and member.isfile() and member.size <= _MOST_BYTES:
+                    content = archive.extractfile(member)
+                    contents[names[member.name]] = content.read() if content else b""
+                if len(contents) == len(names):
+                    break
     except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError) as problem:
         if isinstance(problem, UserError):
             raise
@@ -181,26 +178,11 @@ def _from_archive(source: Cifar, path: Path, train: bool) -> dict[str, bytes]:
     return contents
 
 
-class _Limited:
-    """A stream of at most as many bytes as the official archives unpack to, and half as many more."""
-
-    def __init__(self, stream: gzip.GzipFile) -> None:
-        self._stream, self._left = stream, _MOST_BYTES
-
-    def read(self, size: int) -> bytes:
-        """Read the next bytes."""
-        content = self._stream.read(size)
-        self._left -= len(content)
-        if self._left < 0:
-            raise OSError(f"it unpacks to more than {_MOST_BYTES >> 20} MiB")
-        return content
-
-
 def read_pickled(
     content: bytes, where: str, label_key: str, side: int, allowed: range, rows: int | None = None
 ) -> tuple[NDArray[np.uint8], Tensor]:
     """Read a pickled dictionary of images uint8 [rows, 3·side²] and a list of labels, which become int64 [rows]."""
-    values = read_arrays(content, where)
+    values = read_pickle(content, where)
     pixels, labels = values.get("data"), values.get(label_key)
     if (
         not isinstance(pixels, np.ndarray)

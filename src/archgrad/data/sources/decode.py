@@ -29,7 +29,6 @@ __all__ = ["BrokenFiles", "Encoded", "decode_all", "decode_one", "first_sides", 
 
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000", "AVIF", "ICO", "PCX", "QOI", "SGI", "TGA")
 """The formats of Pillow that hold pixels; not EPS, which runs a program."""
-_MOST_PIXELS = 1 << 26
 _LARGE = 1 << 22
 """Images of more pixels must be resized, and are shrunk while they are decoded; smaller ones are resized exactly."""
 _STRIP_PIXELS = 1 << 20
@@ -92,7 +91,7 @@ def decode_all(files: Iterable[Encoded], count: int, options: LoadOptions) -> tu
     """Decode ``count`` files into uint8 [N, C, H, W]: C is 1 if all are gray, else 3. Leave out the broken ones.
 
     With ``image_size`` each is resized immediately; without it all must have the same size. Besides the result, the
-    memory holds one image as Pillow decodes it (at most 2²⁶ pixels of 4 bytes) and a group of decoded ones (32 MB).
+    memory holds one image as Pillow decodes it (up to 358 MB) and a group of decoded ones (32 MB).
     """
     result, done, broken = torch.empty(0, 0, 0, 0), 0, BrokenFiles(count, options.strict)
     for group in _groups(iter(files), options.image_size, broken):
@@ -199,11 +198,9 @@ def _opened(file: Encoded) -> Iterator[Image.Image]:
     pillow = _pillow()
     try:
         with file.open() as stream, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what Pillow warns of, we decide here
-            image = pillow.open(stream, formats=_formats())
-            if image.width * image.height > _MOST_PIXELS:
-                raise ValueError(f"{image.width}×{image.height} pixels are too many")
-            yield image
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", pillow.DecompressionBombWarning)  # of more than MAX_IMAGE_PIXELS
+            yield pillow.open(stream, formats=_formats())
     except (MemoryError, BrokenImageError, ImageSizeError):
         raise
     except UserError as problem:  # of the file
@@ -211,7 +208,7 @@ def _opened(file: Encoded) -> Iterator[Image.Image]:
     except Exception as problem:  # Pillow's readers raise many kinds of error on damaged files
         raise BrokenImageError(
             f"the image {file.name} cannot be read ({reason(problem)}); replace or remove it. "
-            f"It must be one of {', '.join(_FORMATS)} and at most {_MOST_PIXELS} pixels."
+            f"It must be one of {', '.join(_FORMATS)} and at most {pillow.MAX_IMAGE_PIXELS} pixels."
         ) from problem
 
 

@@ -6,18 +6,17 @@ import io
 import os
 import tempfile
 import weakref
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from multiprocessing import reduction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from archgrad.data.augment import Augmentation
@@ -30,7 +29,7 @@ from archgrad.data.sources.decode import BrokenFiles, Encoded, decode_all, decod
 from archgrad.errors import BrokenImageError, UserError
 from archgrad.system.files import open_regular, shown_path
 
-__all__ = ["MOST_IN_MEMORY", "CopiedImages", "EncodedImages", "FileList", "load_images"]
+__all__ = ["MOST_IN_MEMORY", "CopiedImages", "FileList", "load_images"]
 
 MOST_IN_MEMORY = 1 << 28
 """Images of more bytes than this, decoded, stay where they are: 256 MB, and CIFAR-10 takes 154."""
@@ -39,24 +38,13 @@ _LOOKED_AT = 256
 _LARGEST_FILE = 1 << 28
 
 
-class EncodedImages(Protocol):
-    """Image files by number."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int) -> Encoded: ...
-
-    def fingerprint(self) -> bytes:
-        """Return what tells these files from others, without reading them."""
-
-
 def load_images(
     name: str,
     labels: Tensor,
     classes: tuple[str, ...],
     options: LoadOptions,
     read: Callable[[], Iterator[Encoded]],
-    files: Callable[[], EncodedImages],
+    files: Callable[[], FileList | CopiedImages],
     augmentation: Augmentation | None = None,
 ) -> Data:
     """Decode the images of ``read`` now, or keep their ``files`` if they take more than :data:`MOST_IN_MEMORY` bytes.
@@ -88,7 +76,7 @@ class DecodedInputs(Inputs):
     In place of a broken file stands the next one of its class.
     """
 
-    def __init__(self, files: EncodedImages, shape: Shape, options: LoadOptions, labels: Tensor) -> None:
+    def __init__(self, files: FileList | CopiedImages, shape: Shape, options: LoadOptions, labels: Tensor) -> None:
         self.files, self.shape, self.options, self.labels = files, shape, options, labels
         self.broken = BrokenFiles(len(files), options.strict)
 
@@ -120,42 +108,22 @@ class DecodedInputs(Inputs):
 
 
 class FileList:
-    """Image files of some folders: a million paths take about 40 MB, as one text of all names and where each begins.
+    """Image files, or the ``chosen`` ones of them. The paths are one array, which worker processes share.
 
-    >>> files = FileList()
-    >>> files.add("cats", ["tom.png", "tux.png"])
-    >>> files.path(1).as_posix()
+    >>> FileList(["cats/tom.png", "cats/tux.png"]).path(1).as_posix()
     'cats/tux.png'
     """
 
-    def __init__(self) -> None:
-        self._folders: list[str] = []
-        self._names: list[bytes] = []
-        self._starts: list[NDArray[np.int64]] = []
-        self._firsts: list[int] = [0]
-        self._chosen: NDArray[np.int64] | None = None
-
-    def add(self, folder: str, names: Sequence[str]) -> None:
-        """Append the files of a folder."""
-        encoded = [os.fsencode(name) for name in names]
-        self._folders.append(folder)
-        self._names.append(b"".join(encoded))
-        self._starts.append(np.cumsum([0, *map(len, encoded)], dtype=np.int64))
-        self._firsts.append(self._firsts[-1] + len(names))
-
-    def choose(self, indices: Tensor) -> None:
-        """Keep only the files with these indices, in this order."""
-        self._chosen = indices.numpy()
+    def __init__(self, paths: Sequence[str], chosen: Tensor | None = None) -> None:
+        self._all = np.array([os.fsencode(path) for path in paths], dtype=np.bytes_)
+        self._paths = self._all if chosen is None else self._all[chosen.numpy()]
 
     def __len__(self) -> int:
-        return self._firsts[-1] if self._chosen is None else len(self._chosen)
+        return len(self._paths)
 
     def path(self, index: int) -> Path:
         """Return the path of a file."""
-        number = index if self._chosen is None else int(self._chosen[index])
-        folder = bisect_right(self._firsts, number) - 1
-        start, end = self._starts[folder][number - self._firsts[folder] :][:2]
-        return Path(self._folders[folder], os.fsdecode(self._names[folder][start:end]))
+        return Path(os.fsdecode(self._paths[index]))
 
     def __getitem__(self, index: int) -> Encoded:
         path = self.path(index)
@@ -165,27 +133,28 @@ class FileList:
         return map(self.__getitem__, range(len(self)))
 
     def fingerprint(self) -> bytes:
-        """Return the names and the sizes of all files; a file that is gone has no size."""
+        """Return the names of all files by folder, and the sizes of the chosen ones; a file that is gone has none."""
         sizes = np.full(len(self), -1, dtype=np.int64)
         for index in range(len(self)):
             with suppress(OSError):
                 sizes[index] = self.path(index).stat().st_size
-        return b"\0".join(self._names) + sizes.tobytes()
+        folders = groupby(self._all.tolist(), os.path.dirname)
+        return b"\0".join(b"".join(map(os.path.basename, files)) for _, files in folders) + sizes.tobytes()
 
 
 class CopiedImages:
     """Encoded images, copied once to an anonymous temporary file, which the system deletes when the process ends.
 
-    The variable TMPDIR tells in which folder. ``names(i)`` is how messages name image i, and ``fingerprint`` tells the
-    images from others.
+    The variable TMPDIR tells in which folder. ``fingerprint`` tells the images from others.
     """
 
-    def __init__(self, images: Iterable[Encoded], names: Callable[[int], str], fingerprint: bytes) -> None:
-        self._names, self._fingerprint, ends = names, fingerprint, [0]
+    def __init__(self, images: Iterable[Encoded], fingerprint: bytes) -> None:
+        self._names, self._fingerprint, ends = list[str](), fingerprint, [0]
         try:
             self._file = tempfile.TemporaryFile(prefix="archgrad-")  # noqa: SIM115 - it is open as long as the data
             weakref.finalize(self, self._file.close)
             for image in images:
+                self._names.append(image.name)
                 ends.append(ends[-1] + self._file.write(image.open().read()))
             self._file.flush()
         except OSError as problem:
@@ -201,7 +170,7 @@ class CopiedImages:
     def __getitem__(self, index: int) -> Encoded:
         start, end = self._ends[index : index + 2].tolist()
         content = os.pread(self._file.fileno(), end - start, start)  # unlike seek and read, for many processes at once
-        return Encoded(self._names(index), partial(io.BytesIO, content))
+        return Encoded(self._names[index], partial(io.BytesIO, content))
 
     def fingerprint(self) -> bytes:
         """Return the given fingerprint."""

@@ -42,10 +42,10 @@ class Folder(DataSource):
                 f"the folder {shown_path(home)} has {len(folders)} sub-folders for classes; give at least 2, one per "
                 f"class, with the images in them."
             )
-        files, sizes = _images(folders)
+        paths, sizes = _images(folders)
         labels = torch.arange(len(folders)).repeat_interleave(torch.tensor(sizes))
         chosen = options.choose(labels)
-        files.choose(chosen)
+        files = FileList(paths, chosen)
         classes = tuple(_text(folder.name) for folder in folders)
         name = f"folder:{_text(home.name or home.resolve().name)}"
         return load_images(name, labels[chosen], classes, options, lambda: iter(files), lambda: files)
@@ -72,21 +72,21 @@ def _subfolders(folder: Path) -> list[Path]:
     return [sub for sub in list_folder(folder)[0] if not sub.name.startswith(".")]
 
 
-def _images(folders: list[Path]) -> tuple[FileList, list[int]]:
+def _images(folders: list[Path]) -> tuple[list[str], list[int]]:
     """Return the image files and their number in each class; log what else is there, and refuse an empty class."""
     suffixes = image_suffixes()
-    found, sizes, others, left_out = FileList(), list[int](), list[str](), 0
+    found, sizes, others, left_out = list[str](), list[int](), list[str](), 0
     for folder in folders:
         nested, files = list_folder(folder)
         seen = [file for file in files if not file.name.startswith(".")]
-        images = [file.name for file in seen if file.suffix.lower() in suffixes]
+        images = [str(file) for file in seen if file.suffix.lower() in suffixes]
         more = [file.name for file in nested if not file.name.startswith(".")]
         more += [file.name for file in seen if file.suffix.lower() not in suffixes]
         left_out, others = left_out + len(more), [*others, *more][:5]
         if not images:
             kinds = ", ".join(sorted(suffixes))
             raise UserError(f"the class folder {shown_path(folder)} has no images ({kinds}); add some or remove it.")
-        found.add(str(folder), images)
+        found += images
         sizes.append(len(images))
     if others:
         warn_once(

@@ -12,9 +12,10 @@ from archgrad.data.augment import Augmentation
 from archgrad.data.base import Data, LoadOptions
 from archgrad.data.dataset import ImageData
 from archgrad.data.labels import check_labels
-from archgrad.data.sources.base import DataSource, file_of_part
+from archgrad.data.sources.base import DataSource
 from archgrad.data.sources.cifar import read_pickled
-from archgrad.system.files import read_regular, shown_path
+from archgrad.errors import NoTestImagesError, UserError
+from archgrad.system.files import existing_path, exists, read_regular, shown_path
 
 __all__ = ["ImageNet16"]
 
@@ -40,16 +41,24 @@ class ImageNet16(DataSource):
 
     def check(self, path: Path | None) -> None:
         """Reject a folder without the training images."""
-        file_of_part("ImageNet16-120", path, _FILES, train=True)
+        _first_file(path, train=True)
 
     def read(self, path: Path | None, options: LoadOptions) -> Data:
         """Read one file after the other, and keep the images of the first 120 classes."""
-        first = file_of_part("ImageNet16-120", path, _FILES, options.train)
+        first = _first_file(path, options.train)
         names = [f"train_data_batch_{number}" for number in range(1, _BATCHES + 1)] if options.train else [first.name]
         parts = [_part(first.with_name(name)) for name in names]
         images, labels = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
         check_labels(_NAME, labels, _CLASSES, every=options.train)
         return options.apply(ImageData(_NAME, images, labels, _CLASSES, Augmentation(crop_padding=2, flip=True)))
+
+
+def _first_file(path: Path | None, train: bool) -> Path:
+    folder, name = existing_path(path or "", "folder"), _FILES[train]
+    if not exists(folder / name):
+        kind = UserError if train else NoTestImagesError
+        raise kind(f"ImageNet16-120 is not in {shown_path(folder)}; give the folder that has {name}.")
+    return folder / name
 
 
 def _part(file: Path) -> tuple[Tensor, Tensor]:

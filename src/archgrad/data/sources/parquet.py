@@ -30,10 +30,7 @@ __all__ = ["Parquet"]
 _PARTS = {True: ("train",), False: ("test", "val")}
 _LABELS = ("label", "labels", "fine_label", "y")
 _IMAGES = ("image", "img")
-_ROWS_AT_ONCE, _BYTES_AT_ONCE, _HELD_BYTES = 256, 1 << 29, 1 << 24
-_MOST_ROWS = 1 << 25
-_BOMB_BYTES, _BOMB_RATIO = 1 << 26, 100
-"""Encoded images hardly shrink: a column that unpacks to so much, and to so many times its size, is refused."""
+_ROWS_AT_ONCE, _HELD, _HELD_BYTES = 64, 256, 1 << 24
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,9 @@ class _Table:
         with _opened(self.files[0]) as first:
             schema = first.schema_arrow
         self._ends: list[int] = []
-        self._check_rows()
+        for file in self.files:
+            with _opened(file) as parquet:
+                self._ends.append(parquet.metadata.num_rows + (self._ends or [0])[-1])
         self._label = _label_column(schema, self.files[0])
         self._image = _image_column(schema, self.files[0])
         self.class_names = _class_names(schema.metadata or {}, self._label)
@@ -110,13 +109,12 @@ class _Table:
         start = size = 0
         for file in self.files:
             with _opened(file) as parquet:
-                rows = self._rows_at_once(parquet.metadata, file)
-                for batch in parquet.iter_batches(rows, columns=[self._image], use_threads=False):
+                for batch in parquet.iter_batches(_ROWS_AT_ONCE, columns=[self._image], use_threads=False):
                     while wanted and wanted[-1] < start + len(batch):
                         row = wanted.pop() - start
                         held.append(_encoded(batch.column(0)[row].as_py(), self.name_of(row + start)))
                     start, size = start + len(batch), size + batch.nbytes
-                    if len(held) >= _ROWS_AT_ONCE or size > _HELD_BYTES or not wanted:
+                    if len(held) >= _HELD or size > _HELD_BYTES or not wanted:
                         yield from held
                         held, size = [], 0
                     if not wanted:
@@ -126,33 +124,11 @@ class _Table:
         """Return the images with these sorted indices, copied to a temporary file."""
         files = [(file.name, file.stat().st_size) for file in self.files]
         fingerprint = repr(files).encode() + chosen.numpy().tobytes()
-        return CopiedImages(self.encoded(chosen), partial(_name_of_chosen, self, chosen), fingerprint)
+        return CopiedImages(self.encoded(chosen), fingerprint)
 
     def name_of(self, row: int) -> str:
         """Return how messages name the image in a row, counted over all files."""
         return f"in row {row} of {shown_path(self.files[bisect_right(self._ends, row)].name)}"
-
-    def _check_rows(self) -> None:
-        for file in self.files:
-            with _opened(file) as parquet:
-                self._ends.append(parquet.metadata.num_rows + (self._ends or [0])[-1])
-        if not 0 <= (rows := self._ends[-1]) <= _MOST_ROWS:
-            raise UserError(f"{shown_path(self.files[0])} claims to have {rows} rows; at most {_MOST_ROWS} are read.")
-
-    def _rows_at_once(self, metadata: Any, file: Path) -> int:
-        """Return how many rows fit into the memory if each is as large as all; refuse a column that is a bomb."""
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        columns = [group.column(place) for group in groups for place in range(group.num_columns)]
-        sizes = [column for column in columns if column.path_in_schema == self._image]
-        for column in sizes:
-            packed, size = column.total_compressed_size, column.total_uncompressed_size
-            if size > _BOMB_BYTES and size > _BOMB_RATIO * packed:
-                raise UserError(
-                    f"the images of {shown_path(file)} unpack from {packed} to {size} bytes, which encoded images "
-                    f"never do; get the file again."
-                )
-        largest = max((column.total_uncompressed_size for column in sizes), default=0)
-        return min(max(_BYTES_AT_ONCE // max(largest, 1), 1), _ROWS_AT_ONCE)
 
     def _labels_of(self, file: Path) -> Tensor:
         with _opened(file) as parquet:
@@ -160,10 +136,6 @@ class _Table:
         if column.null_count:
             raise UserError(f"{shown_path(file)} has {column.null_count} rows without a label; remove or label them.")
         return torch.tensor(column.to_numpy(), dtype=torch.int64)
-
-
-def _name_of_chosen(table: _Table, chosen: Tensor, index: int) -> str:
-    return table.name_of(int(chosen[index]))
 
 
 def _opened(file: Path) -> AbstractContextManager[Any]:

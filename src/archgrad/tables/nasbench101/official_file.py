@@ -15,34 +15,24 @@ from __future__ import annotations
 import base64
 import json
 import math
+import operator
 import re
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from archgrad.errors import DiskError, UserError, shortened
+from archgrad.errors import DiskError, UserError, reason, shortened
 from archgrad.spaces.nasbench101 import Module
 from archgrad.system.files import open_regular
 
-__all__ = [
-    "LONGEST_RECORD",
-    "TrainingRun",
-    "damaged_record",
-    "mask_checksum",
-    "module_from",
-    "read_records",
-    "read_runs",
-]
+__all__ = ["TrainingRun", "damaged_record", "mask_checksum", "module_from", "read_records", "read_runs"]
 
-LONGEST_RECORD = 1_000_000
+_LONGEST_RECORD = 1_000_000
 """The largest size of a record in bytes; those of NAS-Bench-101 have about a thousand."""
-
 _HEAD, _FOOT = struct.Struct("<QI"), struct.Struct("<I")
-_HASH, _MATRIX = re.compile(r"[0-9a-f]{32}"), re.compile(r"[01]{4}|[01]{9}|[01]{16}|[01]{25}|[01]{36}|[01]{49}")
-_MOST_EPOCHS, _MOST_SECONDS = 1_000_000, 1e9
+_MATRIX = re.compile(r"[01]{4}|[01]{9}|[01]{16}|[01]{25}|[01]{36}|[01]{49}")
 _VARINT, _DOUBLE, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
-_SNAPSHOT = {2: "training time", 3: "training accuracy", 4: "validation accuracy", 5: "test accuracy"}
 
 
 class TrainingRun(NamedTuple):
@@ -61,32 +51,21 @@ class TrainingRun(NamedTuple):
 
 def read_records(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the offset and the data of every record, after checking its checksums."""
-    checksum = _checksum()
-    offset = 0
+    checksum, offset = _checksum(), 0
     try:
         with open_regular(path, "TFRecord file") as file:
             while head := file.read(_HEAD.size):
-                if len(head) < _HEAD.size:
-                    raise damaged_record(path, offset, f"its head ends after {len(head)} of {_HEAD.size} bytes")
-                length, check = _HEAD.unpack(head)
-                if mask_checksum(checksum(head[:8])) != check:
-                    raise damaged_record(path, offset, "the checksum of its length is wrong")
-                if length > LONGEST_RECORD:
-                    problem = (
-                        f"its length is {length} bytes, but no record of NAS-Bench-101 is longer than {LONGEST_RECORD}"
-                    )
-                    raise damaged_record(path, offset, problem)
+                length, check = _HEAD.unpack(head.ljust(_HEAD.size, b"\0"))
+                if mask_checksum(checksum(head[:8])) != check or length > _LONGEST_RECORD:
+                    raise damaged_record(path, offset, "its length is cut off, too large or has a wrong checksum")
                 data, foot = file.read(length), file.read(_FOOT.size)
-                if len(foot) < _FOOT.size:
-                    found = len(data) + len(foot)
-                    raise damaged_record(path, offset, f"its data ends after {found} of {length + _FOOT.size} bytes")
-                if mask_checksum(checksum(data)) != _FOOT.unpack(foot)[0]:
-                    raise damaged_record(path, offset, "the checksum of its data is wrong")
+                if foot != _FOOT.pack(mask_checksum(checksum(data))):
+                    raise damaged_record(path, offset, "its data is cut off or has a wrong checksum")
                 yield offset, data
                 offset += _HEAD.size + length + _FOOT.size
     except OSError as problem:
-        reason = problem.strerror or problem
-        raise DiskError(f"{path} cannot be read at byte {offset} ({reason}); copy it to another disk.") from problem
+        said = problem.strerror or problem
+        raise DiskError(f"{path} cannot be read at byte {offset} ({said}); copy it to another disk.") from problem
     if offset == 0:
         raise UserError(f"{path} is empty; give the path of a TFRecord file.")
 
@@ -107,8 +86,8 @@ def read_runs(path: Path) -> Iterator[tuple[int, TrainingRun]]:
     for offset, data in read_records(path):
         try:
             run = _run(data)
-        except (ValueError, RecursionError) as problem:
-            raise damaged_record(path, offset, problem) from None
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError, struct.error) as problem:
+            raise damaged_record(path, offset, f"it describes no training ({reason(problem)})") from None
         yield offset, run
 
 
@@ -122,34 +101,20 @@ def module_from(matrix: str, operations: str) -> Module:
 
 
 def _run(data: bytes) -> TrainingRun:
-    """Return the run that a record describes; raise a ValueError if it describes none."""
-    content = json.loads(data)
-    if not isinstance(content, list) or len(content) != 5:
-        raise ValueError("it is not a list of hash, epochs, matrix, operations and metrics")
-    hash_, epochs, matrix, operations, metrics = content
-    if not isinstance(hash_, str) or not _HASH.fullmatch(hash_):
-        raise ValueError(f"its hash is {shortened(hash_)}, not 32 hexadecimal digits")
-    if type(epochs) is not int or not 0 < epochs <= _MOST_EPOCHS:
-        raise ValueError(f"its number of epochs is {shortened(epochs)}")
-    if not all(isinstance(text, str) for text in (matrix, operations, metrics)):
-        raise ValueError("its matrix, operations and metrics are not all text")
-    return TrainingRun(bytes.fromhex(hash_), epochs, matrix, operations, *_metrics(metrics))
-
-
-def _metrics(text: str) -> tuple[int, float, float, float, float]:
-    """Return the number of parameters, and the seconds and accuracies of the last of three snapshots."""
-    fields = list(_fields(base64.b64decode(text.replace("\n", ""), validate=True)))
+    """Return the run that a record describes: the last of three snapshots, and the number of parameters."""
+    hash_, epochs, matrix, operations, metrics = json.loads(data)
+    fields = list(_fields(base64.b64decode(metrics.replace("\n", ""), validate=True)))
     snapshots = [value for number, wire, value in fields if (number, wire) == (1, _BYTES)]
     parameters = [value for number, wire, value in fields if (number, wire) == (2, _VARINT)]
-    if len(snapshots) != 3:
-        raise ValueError(f"its metrics have {len(snapshots)} snapshots, not 3")
-    if not parameters or parameters[-1] >= 1 << 31:
-        raise ValueError(f"its number of trainable parameters is {parameters[-1] if parameters else 'missing'}")
+    if len(snapshots) != 3 or len(parameters) == 0 or parameters[-1] >= 1 << 31:
+        raise ValueError(f"its metrics have {len(snapshots)} snapshots and {shortened(parameters)} parameters")
     end = {number: struct.unpack("<d", value)[0] for number, wire, value in _fields(snapshots[-1]) if wire == _DOUBLE}
-    for number, name in _SNAPSHOT.items():
-        if not 0 <= end.get(number, math.nan) <= (_MOST_SECONDS if number == 2 else 1):
-            raise ValueError(f"the {name} at its end is {end.get(number, 'missing')}")
-    return parameters[-1], end[2], end[3], end[4], end[5]
+    seconds, *accuracies = (end[number] for number in range(2, 6))
+    if not 0 <= seconds < math.inf or not all(0 <= accuracy <= 1 for accuracy in accuracies):
+        raise ValueError(f"it ends after {seconds} seconds with the accuracies {accuracies}")
+    return TrainingRun(
+        bytes.fromhex(hash_), operator.index(epochs), matrix, operations, parameters[-1], seconds, *accuracies
+    )
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int, Any]]:

