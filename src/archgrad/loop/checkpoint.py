@@ -307,7 +307,7 @@ def check_saved(saved: Mapping[str, Any], own: Mapping[str, Any], optimizer: tor
         done, most = saved["position"][name], own["position"][size]
         if saved["position"][size] != most or not 0 <= done <= most:
             raise UserError(f"it is at {name} {done} of {saved['position'][size]}, and this one has {most}")
-    for name in ("weights", "alpha", "loss_scale", "average"):
+    for name in ("weights", "alpha", "average"):
         _check_tensors(name, saved[name], own[name])
     for name in ("arch_state", "hypergradient_state"):
         check_value(name, saved[name], dict[str, dict[str, Tensor]])

@@ -54,7 +54,7 @@ def forward_of(
     def call(weights: Weights, images: Tensor, mixture: Mixture, **extra: object) -> Any:
         return functional_call(supernet, weights, (images, mixture), extra)
 
-    run = call if precision == "32" else lowered(call, precision, next(supernet.parameters()).device)
+    run = call if precision == "32" else lowered(call, next(supernet.parameters()).device)
     compiled = torch.compile(run) if compile_ else run
 
     def forward(weights: Weights, batch: Batch, mixture: Mixture, **extra: object) -> Any:
@@ -146,8 +146,6 @@ class SupernetLosses:
     ) -> tuple[Tensor, Tensor]:
         seed = random_streams.seed_of(self.seed, "supernet", state.index)
         extra = self.modifier_arguments(state, purpose)
-        if self.full is not None and state.loss_scale is not None:
-            extra["scale"] = state.loss_scale.value
         output = self.forward(weights, batch, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
         first, *further = output if isinstance(output, tuple) else (output,)
         outputs = align(first, batch.targets)

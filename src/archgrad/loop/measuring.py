@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from copy import copy, deepcopy
+from copy import deepcopy
 from dataclasses import replace
 
 import torch
@@ -204,7 +204,7 @@ def _copied(experiment: Experiment, state: SearchState) -> SearchState:
     optimizer = experiment.weights.make_optimizer(supernet.parameters())
     return replace(
         state, supernet=supernet, optimizer=optimizer, epoch=state.epochs - 1, step=state.steps, sums=MetricSums(),
-        trusted=dict(state.trusted), loss_scale=copy(state.loss_scale), average=None,
+        trusted=dict(state.trusted), average=None,
     )  # fmt: skip
 
 

@@ -19,7 +19,6 @@ from archgrad.callbacks import Record
 from archgrad.distributed.processes import processes
 from archgrad.hypergradients import HypergradientState
 from archgrad.loop.checkpoint import check_saved, load_optimizer, refuse_damaged
-from archgrad.loop.precision import LossScale
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 from archgrad.tasks import ACCURACY, MetricInfo
@@ -190,8 +189,8 @@ class SearchState:
     ``epochs`` and ``steps`` are the size of the search; ``epoch`` and ``step`` count what is done. Random numbers need
     no state: every stream is a function of the seed and the position. ``stopped`` is a sentence that says why the
     search ended early, None if it did not. ``switched`` says from which epoch it went back to which. ``trusted`` says
-    by name whether differences of gradients agreed with exact derivatives. ``loss_scale`` is that of float16, None in
-    other precisions, and ``average`` the average of the weights, None if it is not kept. ``warmup_epochs``,
+    by name whether differences of gradients agreed with exact derivatives. ``average`` is
+    that of the weights, None if it is not kept. ``warmup_epochs``,
     ``budget_line``, ``metric`` and ``folder`` come from the settings and are in no checkpoint.
     """
 
@@ -211,7 +210,6 @@ class SearchState:
     switched: tuple[int, int] | None = None
     trusted: dict[str, bool] = field(default_factory=dict)
     hypergradient_state: HypergradientState = field(default_factory=dict)
-    loss_scale: LossScale | None = None
     average: WeightAverage | None = None
     warmup_epochs: int = 0
     budget_line: str = ""
@@ -285,7 +283,6 @@ class SearchState:
             "switched": self.switched,
             "trusted": dict(self.trusted),
             "threads": torch.get_num_threads(),
-            "loss_scale": {} if self.loss_scale is None else self.loss_scale.tensors,
             "processes": processes().size,
             "average": {} if self.average is None else self.average.tensors,
         }
@@ -308,8 +305,6 @@ class SearchState:
         self.switched = saved["switched"]
         self.stopped = saved["stopped"]
         self.trusted = dict(saved["trusted"])
-        if self.loss_scale is not None:
-            self.loss_scale.restore(saved["loss_scale"])
         if self.average is not None:
             self.average.restore(saved["average"])
 
