@@ -86,11 +86,6 @@ class MetricSums:
         """Return the sums as numbers."""
         return {name: float(value) for name, value in self.values.items()}
 
-    def restore(self, saved: Mapping[str, float]) -> None:
-        """Take over saved sums; raise an error if one of them has no count."""
-        self.values = dict(saved)
-        self.means()
-
     def note(self, measured: Mapping[str, float], decays: Mapping[str, float] | None = None) -> None:
         """Add the measures of a callback inside the epoch; those with a decay outlast it, and lose weight instead."""
         for measure, value in measured.items():
@@ -290,14 +285,14 @@ class SearchState:
     def restore(self, saved: dict[str, Any]) -> None:
         """Become the state that :meth:`tensors` returned."""
         with refuse_damaged():
-            check_saved(saved, self.tensors(), self.optimizer)
-            self.sums.restore(saved["sums"])
+            check_saved(saved, self.tensors())
+            load_optimizer(self.optimizer, saved["optimizer"])
         device, position = self.device, saved["position"]
+        self.sums.values = dict(saved["sums"])
         self.supernet.load_state_dict(saved["weights"])
         self.alpha = Alpha(_to_device(saved["alpha"], device))
         for name in ("arch_state", "hypergradient_state"):
             setattr(self, name, {quantity: _to_device(values, device) for quantity, values in saved[name].items()})
-        load_optimizer(self.optimizer, saved["optimizer"])
         self.genotype = Genotype.parse(saved["genotype"])
         self.epoch, self.step = position["epoch"], position["step"]
         self.history = [dict(record) for record in saved["history"]]
