@@ -305,7 +305,7 @@ class Experiment:
         forward = forward_of(supernet, True, local, precision) if compile_ else plain
         full = None if precision == "32" else forward_of(supernet, False, local)
         parts = self.space, self.options, method, self.seed
-        return Stepper(SupernetLosses(*parts, forward, plain, self.task, full), self.weights)
+        return Stepper(SupernetLosses(*parts, forward, plain, self.task, self.outputs, full), self.weights)
 
 
 def _about(data: Data) -> dict[str, Any]:

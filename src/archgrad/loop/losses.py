@@ -27,7 +27,7 @@ from archgrad.distributed.processes import processes
 from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.loop.precision import lowered
 from archgrad.loop.state import PRODUCTS, SearchState, all_trusted
-from archgrad.loop.step_checks import check_finite, check_like, check_loss, check_relaxed, check_scalar, reads_are_due
+from archgrad.loop.step_checks import check_finite, check_like, check_loss, check_relaxed, check_tensor, reads_are_due
 from archgrad.method.bundle import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer
 from archgrad.relaxations import Relaxed
@@ -82,6 +82,7 @@ class SupernetLosses:
     forward: Forward
     plain: Forward
     task: BaseTask
+    outputs: int
     full: Forward | None = None
     tuning: Tuning | None = None
 
@@ -148,6 +149,7 @@ class SupernetLosses:
         extra = self.modifier_arguments(state, purpose)
         output = self.forward(weights, batch, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
         first, *further = output if isinstance(output, tuple) else (output,)
+        check_tensor(self.space, "supernet", first, (len(batch.targets), self.outputs))
         outputs = align(first, batch.targets)
         terms = [modifier.loss_term(further, partial(self._auxiliary, batch)) for modifier in self.modifiers if further]
         loss = self.task_loss(outputs, batch.targets)
@@ -176,7 +178,7 @@ class SupernetLosses:
         terms = []
         for part in self.method.regularizers:
             if (term := part.outer_term(step)) is not None:
-                check_scalar(part, "outer_term", term)
+                check_tensor(part, "outer_term", term, ())
                 if reads_are_due(state):
                     check_finite(f"the term of {type(part).__name__} in the architecture's loss", term.item(), state)
                 terms.append(term)

@@ -33,8 +33,7 @@ from archgrad.loop.loaders import StepBatches
 from archgrad.loop.losses import BilevelStep, SupernetLosses
 from archgrad.loop.state import BatchMetrics, SearchState
 from archgrad.loop.step_checks import (
-    check_alpha,
-    check_arch_gradient,
+    check_all_finite,
     check_finite,
     check_instance,
     check_like,
@@ -143,12 +142,14 @@ class Stepper:
     def _move_alpha(self, state: SearchState, gradient: Alpha, following: HypergradientState) -> None:
         """Take a step of α."""
         optimizer = self.method.arch_optimizer
-        check_arch_gradient(gradient, self.method.hypergradient, state)
+        what = f"the architecture gradient by {type(self.method.hypergradient).__name__} of"
+        check_all_finite(what, gradient, state, "weights.lr, or what scales the hypergradient (its lr, eta),")
         moved = optimizer.step(state.alpha, gradient, state.arch_state)
         check_instance(optimizer, "step", moved, tuple)
         alpha, arch_state = moved
         check_like(optimizer, "step", alpha, state.alpha)
-        check_alpha(alpha, f"in the step of {type(optimizer).__name__}", state)
+        what = f"the step of {type(optimizer).__name__} in the architecture parameters"
+        check_all_finite(what, alpha, state, "its learning rate (arch_optimizer.lr, --alpha-budget)")
         state.alpha, state.arch_state, state.hypergradient_state = alpha, arch_state, following
 
     def _move_weights(self, state: SearchState, relaxed: Relaxed, batch: Batch, joint: bool = False) -> StepResult:
