@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from same_bits import same_bits
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -36,14 +37,6 @@ class Spectrograms(Dataset[Any]):
 SIZES: dict[str, Any] = {"channels": 4, "cells": 1, "epochs": 2, "batch_size": 8, "seed": 3}
 
 
-def bits(result: ag.SearchResult) -> list[Tensor]:
-    return [*result.alpha.values(), *(weight.detach() for weight in result.supernet.parameters())]
-
-
-def same(one: ag.SearchResult, other: ag.SearchResult) -> bool:
-    return all(torch.equal(left, right) for left, right in zip(bits(one), bits(other), strict=True))
-
-
 @pytest.fixture(scope="module")
 def expected() -> ag.SearchResult:
     return ag.search("nasbench201", "gaea", Spectrograms(), **SIZES)
@@ -51,7 +44,7 @@ def expected() -> ag.SearchResult:
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_any_number_of_workers_gives_the_same_search(workers: int, expected: ag.SearchResult) -> None:
-    assert same(ag.search("nasbench201", "gaea", Spectrograms(), workers=workers, **SIZES), expected)
+    assert same_bits(ag.search("nasbench201", "gaea", Spectrograms(), workers=workers, **SIZES), expected)
     assert multiprocessing.active_children() == []
 
 
@@ -88,7 +81,7 @@ def test_a_stopped_search_leaves_no_process_and_resumes_to_the_same_bits(
     out, err = run.communicate(timeout=100)  # ends when no worker holds the pipes any more
     assert err == ""
     assert ("stopped after step" in out) == (number != signal.SIGKILL)
-    assert same(ag.resume(tmp_path / "run", data=Spectrograms(), workers=workers), expected)
+    assert same_bits(ag.resume(tmp_path / "run", data=Spectrograms(), workers=workers), expected)
 
 
 def test_the_number_of_workers_is_checked(said: list[str]) -> None:

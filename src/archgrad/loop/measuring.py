@@ -45,8 +45,6 @@ OWN = {
     "level", "metric", "metric_direction", "metric_unit", "metric_best",
 }  # fmt: skip
 """The keys of a record that only the loop writes, beside those of the task's metrics."""
-_KINDS = ("train", "arch", "heldout")
-"""What the names of metrics begin with in a record."""
 
 
 def due_at_point(callbacks: Iterable[Callback], state: SearchState) -> list[Callback]:
@@ -104,15 +102,9 @@ def measure_epoch(
     callbacks: Sequence[Callback], snapshots: Mapping[bool, Snapshot], state: SearchState, record: Record
 ) -> None:
     """Let all callbacks add to the record of an epoch; ``snapshots[True]`` is for those that need evaluations."""
-    own = {name: value for name, value in record.items() if name in OWN or name.partition("_")[0] in _KINDS}
     for callback in callbacks:
         snapshot = snapshots[Need.EVALUATION in callback.needs]
         record |= _values(callback, "measure_epoch", callback.measure_epoch(snapshot, state))
-        for name, value in own.items():
-            if record.get(name) != value and value == value:
-                raise UserError(
-                    f"{type(callback).__name__} has changed {name!r} of a record; callbacks only add to it."
-                )
 
 
 def measure_end(callbacks: Sequence[Callback], snapshots: Mapping[bool, Snapshot], record: Record) -> None:
