@@ -101,13 +101,9 @@ def _parameters(space: SearchSpace, options: SupernetOptions, shape: dict[str, i
         return 0
     if depth <= _DEPTHS[1]:
         return _counted(space, options, shape)
-    small, large = (_counted(_at_depth(space, size), options, shape) for size in _DEPTHS)
+    depths: list[dict[str, Any]] = [{space.depth_knob: size} for size in _DEPTHS]
+    small, large = (_counted(replace(space, **one), options, shape) for one in depths)
     return small + (large - small) * (depth - _DEPTHS[0]) // (_DEPTHS[1] - _DEPTHS[0])
-
-
-def _at_depth(space: SearchSpace, depth: int) -> SearchSpace:
-    sizes: dict[str, Any] = {space.depth_knob: depth}
-    return replace(space, **sizes)
 
 
 def _counted(space: SearchSpace, options: SupernetOptions, shape: dict[str, int]) -> int:

@@ -150,7 +150,9 @@ def choose_threads(parts: ResolvedSearch, data: Data) -> int:
     """
     device = usable_device(parts.config.device)
     fixed = any(os.environ.get(name) for name in _VARIABLES) or device.type != "cpu"
-    most = torch.get_num_threads() if fixed else max(usable_cores() // _processes_here(), 1)
+    place = launched()
+    here = 1 if place is None else place.local_size  # processes of this search that share the machine
+    most = torch.get_num_threads() if fixed else max(usable_cores() // here, 1)
     best = most if fixed else 1
     torch.set_num_threads(best)
     if best < most:
@@ -187,12 +189,6 @@ def _seconds(step: Callable[[], object], fastest: float = math.inf) -> float:
         if times[0] > 2 * fastest:
             return times[0]
     return mean(times[1:])
-
-
-def _processes_here() -> int:
-    """Return how many processes of this search share the machine."""
-    place = launched()
-    return 1 if place is None else place.local_size
 
 
 def usable_cores() -> int:

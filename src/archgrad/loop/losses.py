@@ -26,7 +26,7 @@ from archgrad.distributed.forward import forward_on_shards
 from archgrad.distributed.processes import processes
 from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.loop.precision import lowered
-from archgrad.loop.state import PRODUCTS, SearchState, all_trusted
+from archgrad.loop.state import PRODUCTS, SearchState
 from archgrad.loop.step_checks import check_finite, check_like, check_loss, check_relaxed, check_tensor, reads_are_due
 from archgrad.method.bundle import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer
@@ -274,7 +274,7 @@ class BilevelStep:
     def _point(
         self, problem: BilevelProblem, alpha: Alpha, inner_batch: Batches, outer_batch: Batch
     ) -> AbstractContextManager[EvaluationPoint]:
-        mislead = not all_trusted(self.state.trusted, PRODUCTS)
+        mislead = not all(agreed for key, agreed in self.state.trusted.items() if key.startswith(PRODUCTS))
         draws = random_streams.generator(self.losses.seed, "hypergradient", self.state.index)
         return evaluate_at(problem, self.weights, alpha, inner_batch, outer_batch, self.descent, mislead, draws)
 

@@ -28,10 +28,8 @@ from archgrad.system import random_streams
 from archgrad.tasks import align
 
 __all__ = [
-    "due_at_point",
     "evaluate_at_state",
     "evaluate_held_out",
-    "gradients_due",
     "measure_end",
     "measure_epoch",
     "measure_gradients",
@@ -45,11 +43,6 @@ OWN = {
     "level", "metric", "metric_direction", "metric_unit", "metric_best",
 }  # fmt: skip
 """The keys of a record that only the loop writes, beside those of the task's metrics."""
-
-
-def due_at_point(callbacks: Iterable[Callback], state: SearchState) -> list[Callback]:
-    """Return the callbacks that measure the bilevel point before this step."""
-    return [one for one in callbacks if Need.BILEVEL_POINT in one.needs and one.due(state.index, state.steps)]
 
 
 def measure_points(
@@ -72,11 +65,6 @@ def evaluate_at_state(
     inner = Batches(map(batches.inner, range(inner_batches)))
     step = experiment.stepper(state).in_full_precision().bilevel_step(state)
     return step.at(state.alpha, inner, batches.outer())
-
-
-def gradients_due(callbacks: Iterable[Callback], state: SearchState) -> list[Callback]:
-    """Return the callbacks that measure mixture gradients at a step where they are computed for that alone."""
-    return [one for one in callbacks if Need.MIXTURE_GRADIENTS in one.needs and state.step % one.every == 0]
 
 
 def measure_gradients(

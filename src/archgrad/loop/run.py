@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from archgrad.autodiff.tensors import Probabilities
-from archgrad.callbacks import Callback, DecisionProgress, Record, Stop
+from archgrad.callbacks import Callback, DecisionProgress, Need, Record, Stop
 from archgrad.diagnostics import Snapshot
 from archgrad.distributed.processes import check_same, from_first, wait_for_all
 from archgrad.errors import DivergedError, ProcessLostError, SearchInterrupted, UserError
@@ -154,7 +154,7 @@ class Run:
         # callbacks, nor on whether earlier steps were taken in this process.
         seed_globally(random_streams.seed_of(self.experiment.seed, "global", index), state.device)
         batches, moves = self.experiment.step_batches(index), self.experiment.moves(index)
-        due = measuring.due_at_point(self.callbacks, state)
+        due = [one for one in self.callbacks if Need.BILEVEL_POINT in one.needs and one.due(index, state.steps)]
         self._compare(batches, moves, due)
         measuring.measure_points(due, self.experiment, state, batches)
         self._move(batches, moves)
@@ -187,7 +187,7 @@ class Run:
     def _measure_gradients_apart(self, batches: StepBatches) -> None:
         """Compute and measure mixture gradients where no step of the architecture gives them on its way."""
         state = self.state
-        due = measuring.gradients_due(self.callbacks, state)
+        due = [one for one in self.callbacks if Need.MIXTURE_GRADIENTS in one.needs and state.step % one.every == 0]
         if due and self.experiment.method.arch_optimizer.moves:
             found = self.stepper.mixture_gradients(state, batches)
             measuring.measure_gradients(due, self.experiment, state, found, apart=True)

@@ -30,17 +30,11 @@ __all__ = [
     "MetricSums",
     "SearchState",
     "WeightAverage",
-    "all_trusted",
     "nothing_decided",
 ]
 
 PRODUCTS = "products"
 """The prefix of keys in ``trusted`` for the Hessian products of hypergradients and callbacks, one key per kind."""
-
-
-def all_trusted(trusted: Mapping[str, bool], prefix: str) -> bool:
-    """Tell whether all comparisons under keys with this prefix agreed."""
-    return all(agreed for key, agreed in trusted.items() if key.startswith(prefix))
 
 
 def nothing_decided(history: Sequence[Record], stopped: str | None) -> bool:
