@@ -52,7 +52,7 @@ SCRIPT = """
 import os, signal, sys
 import archgrad as ag
 from archgrad.callbacks import Callback
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2:]
 from test_workers import SIZES, Spectrograms
 
 class Stop(Callback):
@@ -74,7 +74,8 @@ except ag.SearchInterrupted as stopped:
 def test_a_stopped_search_leaves_no_process_and_resumes_to_the_same_bits(
     number: int, workers: int, expected: ag.SearchResult, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), str(int(number)), str(Path(__file__).parent)]
+    paths = map(str, Path(__file__).parents[:2])
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), str(int(number)), *paths]
     run = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
