@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 
 Case = tuple[Callable[[], object], Sequence[str]]
 TINY = ("--channels", "2", "--cells", "1", "--limit", "40", "--batch-size", "10", "--epochs", "1", "--threads", "1")
@@ -92,33 +91,6 @@ def packed_zeros() -> None:
         archive.write("labels.npy")
 
 
-def run_folder() -> None:
-    """Search for an epoch, to have a checkpoint."""
-    subprocess.run([sys.executable, "-m", "archgrad", "search", *TINY, "--out", "run"], check=True, capture_output=True)
-
-
-def forged_checkpoint(content: object) -> None:
-    """Replace the checkpoint of a run."""
-    run_folder()
-    forged = {"format": "archgrad.checkpoint/2", "identity": {}, "content": content, "digest": ""}
-    torch.save(forged, "run/checkpoint.pt")
-    Path("run/checkpoint.previous.pt").unlink(missing_ok=True)
-
-
-def expanded_checkpoint() -> None:
-    """Claim a tensor of 5.7 GB in a file of a few KB."""
-    forged_checkpoint(torch.zeros(1).expand(1_500_000_000))
-
-
-def nested_checkpoint() -> None:
-    """Nest 5,000 lists."""
-    nested: list[object] = []
-    for _ in range(5000):
-        nested = [nested]
-    sys.setrecursionlimit(100_000)  # to save them
-    forged_checkpoint(nested)
-
-
 def huge_file() -> None:
     """Make a sparse file of a terabyte."""
     with Path("huge.toml").open("wb") as file:
@@ -143,8 +115,6 @@ CASES: dict[str, Case] = {
     "an archive of 8 GB": (packed_zeros, ("search", *TINY, "--data", "npz:bomb.npz")),
     "a pipe as data": (lambda: os.mkfifo("pipe"), ("search", *TINY, "--data", "npz:pipe")),
     "a device as data": (nothing, ("search", *TINY, "--data", "npz:/dev/zero")),
-    "a checkpoint of 5.7 GB": (expanded_checkpoint, ("resume", "run")),
-    "a nested checkpoint": (nested_checkpoint, ("resume", "run")),
     "a pipe as configuration": (lambda: os.mkfifo("pipe"), (*CONFIG, "pipe")),
     "a terabyte of configuration": (huge_file, (*CONFIG, "huge.toml")),
     "TOML nested 2,000 deep": (text("deep.toml", f"a = {'[' * 2000}{']' * 2000}\n"), (*CONFIG, "deep.toml")),

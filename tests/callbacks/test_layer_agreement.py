@@ -16,7 +16,7 @@ from torch import Tensor
 
 import archgrad as ag
 from archgrad.arch_optimizers import Fixed
-from archgrad.callbacks import Callback, LayerAgreement, SearchView, standard
+from archgrad.callbacks import Callback, LayerAgreement, SearchView
 from archgrad.config import SearchConfig
 from archgrad.errors import SearchInterrupted
 from archgrad.regularizers.gradient_alignment import aligned_blocks, alignment
@@ -203,7 +203,3 @@ def test_movement_is_the_sum_of_changes_since_the_beginning() -> None:
     result = searched(ag.recipes.gaea())
     start = torch.full((6, 5), 0.2)
     assert result.history[-1]["movement"] == pytest.approx((result.alpha["cell"] - start).abs().sum().item(), rel=1e-5)
-
-
-def test_the_standard_measures_have_them() -> None:
-    assert any(isinstance(measure, LayerAgreement) for measure in standard())

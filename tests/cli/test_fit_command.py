@@ -47,7 +47,7 @@ def test_a_killed_fit_is_resumed_from_elsewhere(archgrad, planned, tmp_path, mon
     write_images(tmp_path / "pictures", 30)
     command = ("fit", "pictures", "--threads", 1, "--model", "model", "-o", "run")
     killer = Killer("round 1 of 2")
-    monkeypatch.setattr("archgrad.cli.fit.progress_for", lambda *args, **more: killer)
+    monkeypatch.setattr("archgrad.cli.fit.SearchProgress", lambda *args, **more: killer)
     monkeypatch.setattr("archgrad.cli.fit.say", lambda text, console: killer.tell(text))
     for name in ("close", "count_down"):
         monkeypatch.setattr(Killer, name, lambda self, *args: None, raising=False)

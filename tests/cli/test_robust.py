@@ -185,16 +185,15 @@ def test_missing_memory_is_a_sentence(archgrad, monkeypatch):
     [
         (["--set", "weights.lr=1e30", "--set", "weights.clip=1e30"], "weights.lr"),
         (["--method", "darts", "--set", "arch_optimizer.lr=1e300"], "arch_optimizer.lr"),
-        (["--method", "lambda-darts", "--cells", 2, "--set", "layer-alignment.weight=1e30"], "layer-alignment.weight"),
+        (["--method", "lambda-darts", "--cells", 2, "--set", "layer-alignment.weight=1e30"], "LayerAlignment"),
     ],
 )
-def test_a_divergence_names_the_likely_knob(settings, knob, archgrad):
+def test_a_divergence_names_what_to_lower(settings, knob, archgrad):
     code, _, err = archgrad("search", *TINY, "--epochs", 3, "--out", "run", *settings)
     assert code == 1
-    assert f"; {knob} is " in err
+    assert knob in err
     assert all(word in err for word in ("step", "epoch", "run"))
     assert torch.load("run/checkpoint.pt", weights_only=True)["format"].startswith("archgrad")
-    assert "times its default" in err
 
 
 def test_new_runs_are_named_after_their_data(archgrad, tmp_path):

@@ -107,7 +107,7 @@ def test_another_search_in_the_place_of_the_repeated_one(archgrad, searched, tmp
 
 def test_a_killed_selection_is_resumed(archgrad, tmp_path, monkeypatch):
     killer = Killer("round 1 of 1: architecture 2")
-    monkeypatch.setattr("archgrad.cli.select.progress_for", lambda *args, **more: killer)
+    monkeypatch.setattr("archgrad.cli.select.SearchProgress", lambda *args, **more: killer)
     monkeypatch.setattr("archgrad.cli.select.say", lambda text, console: killer.tell(text))
     monkeypatch.setattr(Killer, "close", lambda self: None, raising=False)
     code, _, err = archgrad("select", CELL, OTHER, *TRAINING, "--out", "run")

@@ -202,13 +202,6 @@ def test_every_recipe_takes_real_steps_in_every_kind_of_space(recipe: str, space
     check(*searched(shortened(ag.recipes.named(recipe)), space), moving=recipe != "random-nas")
 
 
-def test_every_space_is_searched_by_some_recipe_of_every_kind() -> None:
-    found = recipes_in_spaces()
-    assert {space for _, space in found} == set(SPACES)
-    for recipe in RECIPES:
-        assert sum(space in (*KINDS, *CELL_PAIRS) for name, space in found if name == recipe) >= 3
-
-
 @pytest.mark.parametrize("recipe", ALIGNED)
 def test_alignment_is_refused_where_every_cell_decides_alone(recipe: str) -> None:
     with pytest.raises(UserError, match="in this space no two do; search with more cells, or leave LayerAlignment"):
@@ -220,9 +213,3 @@ def test_alignment_is_refused_where_every_cell_decides_alone(recipe: str) -> Non
 def test_every_discretizer_ends_searches_of_every_kind(recipe: str, discretizer: str) -> None:
     method = shortened(replace(ag.recipes.named(recipe), discretizer=ag.discretizers.DISCRETIZERS.create(discretizer)))
     check(*searched(method), moving=recipe != "random-nas")
-
-
-def test_a_combination_nobody_has_published_is_one_line() -> None:
-    method = ag.recipes.gaea(hypergradient=ag.hypergradients.Neumann(2))
-    check(*searched(method), moving=True)
-    assert (method.schedule.level, method.name) == ("single", "gaea")

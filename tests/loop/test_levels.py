@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from experiments import experiment_of
 from listening import Event, SearchStarted, StepFinished, listening
+from same_bits import assert_same, dying_at
 from tiny_space import Tiny
 from torch import Tensor
 
@@ -168,35 +169,18 @@ def test_a_method_stopped_within_an_epoch_goes_on_to_the_same_bits(
     with pytest.raises(SearchInterrupted, match="continue with"):
         ag.search(space, method, DATA, out=tmp_path, interruptible=True, callbacks=listening(stop), **settings)
     resumed = ag.search(space, method, DATA, out=tmp_path, resume=True, **settings)
-    same(whole, resumed)
-
-
-def same(whole: SearchResult, resumed: SearchResult) -> None:
-    assert whole.genotype == resumed.genotype
-    for name, value in whole.alpha.items():
-        assert torch.equal(value, resumed.alpha[name])
-    for one, other in zip(whole.supernet.parameters(), resumed.supernet.parameters(), strict=True):
-        assert torch.equal(one, other)
-    first, second = (
-        [{name: value for name, value in record.items() if name != "seconds"} for record in result.history]
-        for result in (whole, resumed)
-    )
-    assert first == second
+    assert_same(whole, resumed)
 
 
 @pytest.mark.parametrize(("level", "updates"), LEVELS)
 def test_a_stopped_search_of_any_level_goes_on_to_the_same_bits(level: Level, updates: Updates, tmp_path: Path) -> None:
-    def stop(event: Event) -> None:
-        if isinstance(event, StepFinished) and event.state.index == 5:
-            raise KeyboardInterrupt
-
     method = replace(ag.recipes.gaea(), schedule=Schedule(level=level, updates=updates))
     settings = {"epochs": 3, "batch_size": 16 if level == "bilevel" else 32}  # two steps in an epoch
     whole = found(method, out=tmp_path / "whole", **settings)
     with pytest.raises(KeyboardInterrupt):
-        found(method, out=tmp_path / "parts", callbacks=listening(stop), **settings)
+        found(method, out=tmp_path / "parts", callbacks=dying_at(5), **settings)
     resumed = found(method, out=tmp_path / "parts", resume=True, **settings)
-    same(whole, resumed)
+    assert_same(whole, resumed)
 
 
 class Pull(Regularizer):
@@ -243,14 +227,6 @@ def test_what_contradicts_the_schedule_is_refused(schedule: Schedule, split: Any
 def test_a_coin_that_falls_on_one_side_only_is_refused(seed: int) -> None:
     with pytest.raises(UserError, match=r"has 1 steps, and with this seed all of them would move the (arch|weights)"):
         found(single("random"), epochs=1, batch_size=64, seed=seed)
-
-
-@pytest.mark.parametrize("method", [single(), single("simultaneous"), ag.recipes.darts()])
-def test_the_loss_of_the_architecture_has_one_name_on_one_level_and_on_two(method: ag.Method) -> None:
-    for record in found(method).history:
-        assert {"arch_loss", "arch_accuracy"} <= set(record)
-        assert not any(name.startswith("valid") for name in record)
-        assert record["level"] == method.schedule.level
 
 
 def test_simultaneous_updates_move_both_by_one_loss() -> None:

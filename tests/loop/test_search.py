@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from listening import EpochFinished, Event, listening
+from same_bits import assert_same, same_bits
 from torch import Tensor
 
 import archgrad as ag
@@ -30,19 +31,6 @@ def small(name: str = "nasbench201") -> SearchSpace:
     return ag.spaces.SPACES.constructor(name)(
         channels=4, **({"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3})
     )
-
-
-def identical(one: SearchResult, other: SearchResult) -> bool:
-    first, second = one.supernet.state_dict(), other.supernet.state_dict()
-    return (
-        all(torch.equal(one.alpha[name], other.alpha[name]) for name in one.alpha)
-        and all(torch.equal(first[name], second[name]) for name in first)
-        and one.genotype == other.genotype
-    )
-
-
-def without_time(result: SearchResult) -> list[dict[str, object]]:
-    return [{name: value for name, value in record.items() if name != "seconds"} for record in result.history]
 
 
 @pytest.mark.parametrize("name", ["nasbench201", "darts", "s1", "nasbench1shot1-3"])
@@ -88,10 +76,9 @@ def test_the_same_seed_gives_the_same_bits_whatever_the_caller_drew(name: str) -
     torch.rand(7)
     np.random.default_rng(0).random()
     second = ag.search(small(name), ag.recipes.darts(), FEW, seed=5, **settings)
-    assert identical(first, second)
-    assert without_time(first) == without_time(second)
+    assert_same(first, second)
     other = ag.search(small(name), ag.recipes.darts(), FEW, seed=6, **settings)
-    assert not identical(first, other)
+    assert not same_bits(first, other)
 
 
 def test_the_caller_keeps_its_random_states() -> None:
@@ -114,7 +101,7 @@ def test_it_searches_where_the_caller_records_no_gradients(mode: type) -> None:
     plain = ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32)
     with mode():
         quiet = ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32)
-    assert identical(plain, quiet)
+    assert same_bits(plain, quiet)
 
 
 class Dropout(Operation):
@@ -139,10 +126,10 @@ def test_operations_that_draw_globally_are_reproducible(tmp_path: Path, monkeypa
 
     settings = {"epochs": 2, "batch_size": 16}
     whole = ag.search(small(), ag.recipes.darts(), FEW, **settings)
-    assert identical(whole, ag.search(small(), ag.recipes.darts(), FEW, callbacks=listening(draw), **settings))
+    assert same_bits(whole, ag.search(small(), ag.recipes.darts(), FEW, callbacks=listening(draw), **settings))
     with pytest.raises(RuntimeError, match="killed"):
         ag.search(small(), ag.recipes.darts(), FEW, out=tmp_path, callbacks=listening(draw, fail), **settings)
-    assert identical(whole, ag.search(small(), ag.recipes.darts(), FEW, out=tmp_path, resume=True, **settings))
+    assert same_bits(whole, ag.search(small(), ag.recipes.darts(), FEW, out=tmp_path, resume=True, **settings))
 
 
 def test_it_searches_outside_the_main_thread(tmp_path: Path) -> None:
@@ -155,7 +142,7 @@ def test_it_searches_outside_the_main_thread(tmp_path: Path) -> None:
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    assert identical(found[0], ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32))
+    assert same_bits(found[0], ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32))
 
 
 def drawn(monkeypatch: pytest.MonkeyPatch, **settings: object) -> dict[str, list[Loader]]:
@@ -195,11 +182,9 @@ def test_fractions_divide_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
     ("settings", "sentence"),
     [
         ({"epochs": 0}, r"epochs is 0; it must be at least 1"),
-        ({"epochs": -3}, r"epochs is -3; it must be at least 1"),
         ({"batch_size": 0}, r"batch_size is 0; it must be at least 1"),
         ({"batch_size": 33}, r"batch_size is 33, but only 32 images train the weights; it must be at most 32"),
         ({"batch_size": 20, "split": (0.5, 0.25)}, r"only 16 images train the architecture; it must be at most 16"),
-        ({"batch_size": 33, "split": None}, r"only 32 images train the weights"),
         ({"split": (0.9, 0.9), "epochs": 1}, r"takes 1.8 times the data"),
         ({"resume": True}, r"resume=True needs out="),
     ],
@@ -240,11 +225,8 @@ def test_what_callbacks_measure_is_kept_as_plain_numbers(tmp_path: Path) -> None
     result = ag.search(small(), ag.recipes.darts(), FEW, **settings)
     record = result.history[0]
     assert {name: record[name] for name in ("numpy", "single", "count", "tensor")} == {
-        "numpy": 0.5,
-        "single": 0.25,
-        "count": 3.0,
-        "tensor": 2.0,
-    }
+        "numpy": 0.5, "single": 0.25, "count": 3.0, "tensor": 2.0,
+    }  # fmt: skip
     assert all(type(record[name]) is float for name in ("numpy", "single", "count", "tensor", "nan"))
     assert "alignment" not in record
     assert '"nan": null' in (tmp_path / "metrics.jsonl").read_text()
@@ -259,11 +241,7 @@ def test_what_callbacks_measure_is_kept_as_plain_numbers(tmp_path: Path) -> None
         ({"out": "a\0b"}, "out is .*; it must be the path of a folder"),
         ({"callbacks": 3}, "callbacks is 3; it must be a list of callbacks"),
         ({"callbacks": [3]}, "3 is not a callback; give objects of classes"),
-        ({"files": 3, "out": "run"}, "files is 3; it must be a dictionary of texts"),
         ({"resume": "yes", "out": "run"}, "resume is 'yes'; it must be true or false"),
-        ({"interruptible": 2, "out": "run"}, "interruptible is 2; it must be true or false"),
-        ({"standard_callbacks": None}, "standard_callbacks is None; it must be true or false"),
-        ({"compile": "x"}, "compile is 'x'; it must be true or false"),
         ({"device": None, "epochs": 1}, "device is None; it must be text"),
     ],
 )

@@ -210,11 +210,6 @@ def test_what_cannot_be_kept_is_said_or_refused(speed: Machine) -> None:
         fit_sizes(SearchConfig(time_limit=0.3), DIGITS)
 
 
-def test_a_share_held_out_that_is_none_is_refused_at_once(archgrad: Any) -> None:
-    code, _, err = archgrad("search", "--held-out", 1)
-    assert (code, "held_out is 1.0" in err) == (2, True)
-
-
 @pytest.mark.parametrize("method", ["pc-darts", "p-darts", "drnas", "idarts", "gaea", "lambda-darts"])
 @pytest.mark.parametrize("space", ["nasbench201", "darts", "nasbench1shot1-2"])
 def test_sizes_fit_every_kind_of_method(speed: Machine, space: str, method: str) -> None:

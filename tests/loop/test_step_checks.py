@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +16,6 @@ from archgrad.callbacks import Callback, Need
 from archgrad.discretizers import Argmax
 from archgrad.errors import DivergedError, UserError
 from archgrad.hypergradients import FirstOrder
-from archgrad.operations import Operation
 from archgrad.regularizers import Regularizer
 from archgrad.relaxations import Relaxed, Softmax
 
@@ -74,13 +71,18 @@ CASES: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ),
     ("hypergradient", "estimate", nothing, "Own.estimate returned None; it must return an object of type tuple"),
     ("hypergradient", "estimate", on_first(narrow), r"Own.estimate returned a dictionary with 'cell' \[6, 4\]"),
-    ("hypergradient", "estimate", on_first(scaled(NAN)), "gradient of block 'cell', by Own, became not finite"),
+    ("hypergradient", "estimate", on_first(scaled(NAN)), "gradient by Own of 'cell' became not finite"),
     ("hypergradient", "estimate", lambda found: (found[0], None), "estimate returned None; .* of type dict"),
     ("hypergradient", "init", nothing, "Own.init returned None; it must return an object of type dict"),
     ("arch_optimizer", "init", nothing, "Own.init returned None; it must return an object of type dict"),
     ("arch_optimizer", "step", nothing, "Own.step returned None; it must return an object of type tuple"),
     ("arch_optimizer", "step", on_first(narrow), r"Own.step returned .*\[6, 4\]"),
-    ("arch_optimizer", "step", on_first(scaled(NAN)), "not finite in the step of Own, step 1"),
+    (
+        "arch_optimizer",
+        "step",
+        on_first(scaled(NAN)),
+        "step of Own in .*'cell' became not finite at step 1",
+    ),
     ("discretizer", "select", nothing, "Own.interim returned None; it must return an object of type Genotype"),
 ]
 BASES: dict[str, type] = {
@@ -90,7 +92,7 @@ BASES: dict[str, type] = {
 
 @pytest.mark.parametrize(("part", "method", "change", "sentence"), CASES)
 def test_a_wrong_part_is_named(part: str, method: str, change: Callable[[Any], Any], sentence: str) -> None:
-    kind = DivergedError if "became not finite" in sentence or "in the step of" in sentence else UserError
+    kind = DivergedError if "became not finite" in sentence else UserError
     if (part, method) == ("discretizer", "select"):
         sentence = sentence.replace("interim", "(interim|select)")
     with pytest.raises(kind, match=sentence):
@@ -100,8 +102,8 @@ def test_a_wrong_part_is_named(part: str, method: str, change: Callable[[Any], A
 @pytest.mark.parametrize(
     ("method", "value", "sentence"),
     [
-        ("outer_term", lambda step: 1.0, "Own.outer_term returned an object of type float; it must return None or"),
-        ("outer_term", lambda step: step.alpha["cell"], r"returned a tensor of shape \[6, 5\]; it must return None or"),
+        ("outer_term", lambda step: 1.0, "Own.outer_term returned an object of type float; it must return a tensor"),
+        ("outer_term", lambda step: step.alpha["cell"], r"returned a tensor of shape \[6, 5\]; it must return .* \[\]"),
         (
             "outer_term",
             lambda step: step.alpha["cell"].sum() * NAN,
@@ -126,33 +128,6 @@ def test_a_wrong_regularizer_is_named(method: str, value: Callable[[Any], Any], 
         run(regularizers=(own(),))
 
 
-class Own(Operation):
-    def __init__(self, change: Callable[[Tensor], Any]) -> None:
-        super().__init__()
-        self.change, self.scale = change, nn.Parameter(torch.ones(()))
-
-    def forward(self, x: Tensor) -> Any:
-        return self.change(x * self.scale)
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (lambda x: None, r"Own.forward returned None; it must return a tensor of shape \[16, 2, 8, 8\]"),
-        (lambda x: x.mean((2, 3), keepdim=True), r"Own.forward returned a tensor of shape \[16, 2, 1, 1\]; it must"),
-        (lambda x: x * NAN, "Own.forward returned numbers that are not finite; it must return finite numbers"),
-        (lambda x: x.detach(), "Own.forward returned a tensor without gradient"),
-    ],
-)
-def test_a_wrong_operation_is_named(
-    change: Callable[[Tensor], Any], sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    vocabulary = sys.modules["archgrad.spaces.nasbench201"].OPERATIONS
-    monkeypatch.setitem(vocabulary, "skip_connect", lambda site: Own(change))
-    with pytest.raises(UserError, match=sentence):
-        run()
-
-
 @dataclass(frozen=True)
 class Space(ag.spaces.NASBench201):
     network: Any = None
@@ -170,7 +145,7 @@ def shortened_logits(supernet: nn.Module) -> nn.Module:
     ("network", "sentence"),
     [
         (None, "Space.supernet returned None; it must return an object of type Module"),
-        (shortened_logits, r"Supernet.forward returned a tensor of shape \[16, 9\]; it must return .* \[16, 10\]"),
+        (shortened_logits, r"Space.supernet returned a tensor of shape \[16, 9\]; it must return .* \[16, 10\]"),
     ],
 )
 def test_a_wrong_supernet_is_named(network: Any, sentence: str) -> None:
@@ -197,23 +172,6 @@ def test_a_wrong_measure_is_named(method: str, value: Any, sentence: str) -> Non
     own = type("Own", (Callback,), {method: lambda self, *args: value, "needs": frozenset({Need.BILEVEL_POINT})})
     with pytest.raises(UserError, match=sentence):
         run(callbacks=[own()])
-
-
-def test_a_callback_cannot_change_what_the_loop_recorded() -> None:
-    class Liar(Callback):
-        def measure_epoch(self, snapshot: Any, search: Any) -> dict[str, float]:
-            search.history[-1]["epoch"] = 7
-            return {}
-
-    with pytest.raises(UserError, match="Liar has changed 'epoch' of a record"):
-        run(callbacks=[Liar()])
-
-
-@pytest.mark.parametrize("name", ["../x", "/x", "a/b", "..", "", "C:x", "config.toml", "checkpoint.pt", ".x", 3])
-def test_no_file_leaves_the_run_folder(tmp_path: Path, name: Any) -> None:
-    with pytest.raises(UserError, match=r"files (names|is)"):
-        ag.search(SPACE, "darts", DATA, epochs=1, out=tmp_path / "run", files={name: "text"})
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_search_works_with_another_default_dtype() -> None:

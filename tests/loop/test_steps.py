@@ -536,7 +536,7 @@ def test_a_step_that_leaves_the_finite_numbers_is_noticed_before_the_checkpoint(
 
 
 def test_a_huge_learning_rate_diverges_with_a_sentence() -> None:
-    with pytest.raises(DivergedError, match=r"at step \d of epoch \d; weights.lr is 4e\+31 times its default"):
+    with pytest.raises(DivergedError, match=r"at step \d of epoch \d; lower weights.lr"):
         traced(ag.recipes.darts(), replace(TRAINING, lr=1e30, clip=1e9))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from same_bits import assert_same
 from tiny_space import Tiny
 
 import archgrad as ag
@@ -29,15 +30,6 @@ def run_of(method: str, **more: Any) -> ag.Search:
     return ag.Search(SPACE, METHODS[method], DATA, **{**SETTINGS, **more})
 
 
-def same(found: ag.SearchResult, whole: ag.SearchResult) -> None:
-    assert found.genotype == whole.genotype
-    weights = whole.supernet.state_dict()
-    assert all(torch.equal(value, weights[name]) for name, value in found.supernet.state_dict().items())
-    assert all(torch.equal(value, whole.alpha[name]) for name, value in found.alpha.items())
-    timeless = [[{**record, "seconds": 0} for record in one.history] for one in (found, whole)]
-    assert timeless[0] == timeless[1]
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_steps_by_hand_come_to_the_same_bits(method: str, tmp_path: Path) -> None:
     whole = ag.search(SPACE, METHODS[method], DATA, **SETTINGS)
@@ -51,7 +43,7 @@ def test_steps_by_hand_come_to_the_same_bits(method: str, tmp_path: Path) -> Non
     assert {name: value.shape[0] for name, value in run.mixture.items()} == {"cell": 3}
     run.step()
     assert run.save(tmp_path / "run") == saved  # the same search, a later state
-    same(run.result(), whole)
+    assert_same(run.result(), whole)
     assert [record["epoch"] for record in run.history] == list(range(1, len(whole.history) + 1))
     with pytest.raises(UserError, match=r"complete.*result\(\)"):
         run.step()
@@ -60,8 +52,8 @@ def test_steps_by_hand_come_to_the_same_bits(method: str, tmp_path: Path) -> Non
     assert len(loaded.history) == 1
     assert [record["epoch"] for record in loaded] == list(range(2, len(whole.history) + 1))
     assert loaded.complete
-    same(loaded.result(), whole)
-    same(ag.resume(saved, space=SPACE, method=METHODS[method], data=DATA), whole)
+    assert_same(loaded.result(), whole)
+    assert_same(ag.resume(saved, space=SPACE, method=METHODS[method], data=DATA), whole)
 
 
 def test_a_run_directory_is_released_when_a_search_is_closed(tmp_path: Path) -> None:

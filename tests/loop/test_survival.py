@@ -16,6 +16,7 @@ from types import FrameType
 import pytest
 import torch
 from listening import EpochFinished, Event, SearchFinished, StepFinished, listening
+from same_bits import assert_same
 from tiny_space import Tiny
 
 import archgrad as ag
@@ -208,15 +209,6 @@ class Child:
         return words, self.code
 
 
-def assert_same(result: SearchResult, whole: SearchResult) -> None:
-    assert torch.equal(result.alpha["cell"], whole.alpha["cell"])
-    weights = whole.supernet.state_dict()
-    assert all(torch.equal(value, weights[name]) for name, value in result.supernet.state_dict().items())
-    assert result.genotype == whole.genotype
-    for one, other in zip(result.history, whole.history, strict=True):
-        assert {**one, "seconds": 0} == {**other, "seconds": 0}
-
-
 def epochs_shown(out: Path) -> list[int]:
     """Check that every file is whole, and return the epochs in metrics.jsonl."""
     for name in ("genotype.json", "summary.json"):
@@ -397,18 +389,6 @@ def test_a_second_signal_in_the_middle_of_the_last_checkpoint(
         search(out=tmp_path, callbacks=listening(sending(signal.SIGINT, StepFinished, 2)))
     monkeypatch.undo()
     assert_resumes(tmp_path, whole)
-
-
-def test_the_callers_handlers_are_put_back_and_used_without_a_folder(whole: SearchResult) -> None:
-    heard: list[int] = []
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        heard.append(number)
-
-    with handling(signal.SIGTERM, handler):
-        assert_same(search(callbacks=listening(sending(signal.SIGTERM, StepFinished, 3))), whole)
-        assert heard == [signal.SIGTERM]
-        assert signal.getsignal(signal.SIGTERM) is handler
 
 
 def test_an_ignored_signal_stays_ignored(tmp_path: Path, whole: SearchResult) -> None:

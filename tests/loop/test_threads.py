@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -75,33 +74,15 @@ def test_what_the_environment_fixes_stays(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="there is no affinity here")
-def test_affinity_and_containers_limit_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "cores"), [("max 100000", 6), ("250000 100000", 2), ("30000 100000", 1), (None, 6)])
+def test_affinity_and_containers_limit_the_cores(
+    limit: str | None, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(6)))
-    for quota, cores in ((math.inf, 6), (2.5, 2), (0.3, 1), (64.0, 6)):
-        monkeypatch.setattr(estimate, "_quota", lambda quota=quota: quota)
-        assert usable_cores() == cores
-
-
-@pytest.mark.parametrize(
-    ("group", "files", "granted"),
-    [
-        ("0::/a/b", {"cpu.max": "max 100000", "a/cpu.max": "150000 100000", "a/b/cpu.max": "400000 100000"}, 1.5),
-        ("4:memory:/\n1:cpu,cpuacct:/a", {"cpu,cpuacct/a/cpu.cfs_quota_us": "50000"}, math.inf),
-        (
-            "1:cpu:/a",
-            {"cpu/a/cpu.cfs_quota_us": "50000", "cpu/a/cpu.cfs_period_us": "100000", "cpu/cpu.cfs_quota_us": "-1"},
-            0.5,
-        ),
-        ("nonsense", {}, math.inf),
-    ],
-)
-def test_limits_of_control_groups_are_read(tmp_path: Path, group: str, files: dict[str, str], granted: float) -> None:
-    (tmp_path / "own").write_text(group + "\n")
-    for name, text in files.items():
-        path = tmp_path / "groups" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text + "\n")
-    assert estimate._quota(tmp_path / "groups", tmp_path / "own") == granted
+    monkeypatch.setattr(estimate, "_CONTAINER", tmp_path / "cpu.max")
+    if limit is not None:
+        (tmp_path / "cpu.max").write_text(f"{limit}\n")
+    assert usable_cores() == cores
 
 
 def test_the_command_records_the_number_and_a_resume_keeps_it(archgrad) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from listening import Event, StepFinished, listening
+from same_bits import dying_at, same_bits
 from torch import Tensor, nn
 
 import archgrad as ag
@@ -72,12 +73,6 @@ def found(method: ag.Method, space: type[StagedSpace] | None = None, **settings:
     return ag.search(space(channels=4, cells_per_stage=1), method, DATA, **{**SETTINGS, **settings})
 
 
-def same(one: ag.SearchResult, other: ag.SearchResult) -> bool:
-    return all(torch.equal(value, other.alpha[name]) for name, value in one.alpha.items()) and all(
-        torch.equal(*pair) for pair in zip(one.supernet.parameters(), other.supernet.parameters(), strict=True)
-    )
-
-
 METHODS = {
     "second order": ag.recipes.darts(order=2),
     "Neumann": ag.recipes.idarts(inner_steps=1),
@@ -93,7 +88,7 @@ def test_a_hidden_kink_is_noticed_and_exact_products_are_taken(
         result = found(method, BentSpace, standard_callbacks=False)
     assert sum("differences of gradients mislead the architecture gradient" in text for text in caplog.messages) == 1
     exact = replace(method, hypergradient=replace(method.hypergradient, products="exact"))  # type: ignore[type-var]
-    assert same(result, found(exact, BentSpace, standard_callbacks=False))
+    assert same_bits(result, found(exact, BentSpace, standard_callbacks=False))
 
 
 def test_layer_alignment_is_differentiated_exactly_where_a_kink_is_hidden(caplog: pytest.LogCaptureFixture) -> None:
@@ -170,14 +165,10 @@ def test_an_operation_that_cannot_be_differentiated_twice_is_said(caplog: pytest
 def test_a_resumed_search_remembers_the_comparison(
     method: ag.Method, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def kill(event: Event) -> None:
-        if isinstance(event, StepFinished) and event.epoch == 1 and event.step == 1:
-            raise KeyboardInterrupt
-
     whole = found(method, BentSpace)
     with pytest.raises(KeyboardInterrupt):
-        found(method, BentSpace, out=tmp_path, callbacks=listening(kill))
+        found(method, BentSpace, out=tmp_path, callbacks=dying_at())
     caplog.clear()
     with caplog.at_level(logging.WARNING, logger="archgrad"):
-        assert same(found(method, BentSpace, out=tmp_path, resume=True), whole)
+        assert same_bits(found(method, BentSpace, out=tmp_path, resume=True), whole)
     assert not any("mislead" in text for text in caplog.messages)

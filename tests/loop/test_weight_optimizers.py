@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from listening import Event, StepFinished, listening
+from same_bits import dying_at, same_bits
 from tiny_space import Tiny
 
 import archgrad as ag
-from archgrad.callbacks import Callback
 from archgrad.discretizers import Perturbation
 from archgrad.errors import UserError
 from archgrad.hypergradients import HYPERGRADIENTS, Hypergradient, Neumann
@@ -49,21 +48,6 @@ def run(folder: Path | None = None, method: ag.Method | None = None, **settings:
     )
 
 
-def same(one: SearchResult, other: SearchResult) -> bool:
-    pairs = zip(one.supernet.state_dict().values(), other.supernet.state_dict().values(), strict=True)
-    return all(torch.equal(*pair) for pair in pairs) and all(
-        torch.equal(one.alpha[name], other.alpha[name]) for name in one.alpha
-    )
-
-
-def dying_at(index: int) -> list[Callback]:
-    def die(event: Event) -> None:
-        if isinstance(event, StepFinished) and event.state.index == index:
-            raise KeyboardInterrupt
-
-    return listening(die)
-
-
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "adamw": {"lr": 1e-3, "optimizer_settings": ("betas=0.9", "0.95")},
     "adam": {"lr": 1e-3, "optimizer_settings": ("amsgrad=true",)},
@@ -85,14 +69,14 @@ def test_it_resumes_to_the_bit(name: str, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, weights=weights, callbacks=dying_at(3))
     resumed = ag.resume(tmp_path, space=SPACE, data=DATA)  # the optimizer comes from config.toml
-    assert same(whole, resumed)
+    assert same_bits(whole, resumed)
     assert all(value.isfinite().all() for value in resumed.supernet.state_dict().values())
 
 
 def test_the_steps_are_those_of_the_optimizer() -> None:
     plain, other = run(), run(weights=replace(SPACE.weights, optimizer="adamw"))
-    assert not same(plain, other)
-    assert same(plain, run(weights=replace(SPACE.weights, optimizer=torch.optim.SGD)))
+    assert not same_bits(plain, other)
+    assert same_bits(plain, run(weights=replace(SPACE.weights, optimizer=torch.optim.SGD)))
 
 
 def test_another_optimizer_does_not_resume(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from same_bits import same_bits
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -36,14 +37,6 @@ class Spectrograms(Dataset[Any]):
 SIZES: dict[str, Any] = {"channels": 4, "cells": 1, "epochs": 2, "batch_size": 8, "seed": 3}
 
 
-def bits(result: ag.SearchResult) -> list[Tensor]:
-    return [*result.alpha.values(), *(weight.detach() for weight in result.supernet.parameters())]
-
-
-def same(one: ag.SearchResult, other: ag.SearchResult) -> bool:
-    return all(torch.equal(left, right) for left, right in zip(bits(one), bits(other), strict=True))
-
-
 @pytest.fixture(scope="module")
 def expected() -> ag.SearchResult:
     return ag.search("nasbench201", "gaea", Spectrograms(), **SIZES)
@@ -51,7 +44,7 @@ def expected() -> ag.SearchResult:
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_any_number_of_workers_gives_the_same_search(workers: int, expected: ag.SearchResult) -> None:
-    assert same(ag.search("nasbench201", "gaea", Spectrograms(), workers=workers, **SIZES), expected)
+    assert same_bits(ag.search("nasbench201", "gaea", Spectrograms(), workers=workers, **SIZES), expected)
     assert multiprocessing.active_children() == []
 
 
@@ -59,7 +52,7 @@ SCRIPT = """
 import os, signal, sys
 import archgrad as ag
 from archgrad.callbacks import Callback
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2:]
 from test_workers import SIZES, Spectrograms
 
 class Stop(Callback):
@@ -81,14 +74,15 @@ except ag.SearchInterrupted as stopped:
 def test_a_stopped_search_leaves_no_process_and_resumes_to_the_same_bits(
     number: int, workers: int, expected: ag.SearchResult, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), str(int(number)), str(Path(__file__).parent)]
+    paths = map(str, Path(__file__).parents[:2])
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), str(int(number)), *paths]
     run = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     out, err = run.communicate(timeout=100)  # ends when no worker holds the pipes any more
     assert err == ""
     assert ("stopped after step" in out) == (number != signal.SIGKILL)
-    assert same(ag.resume(tmp_path / "run", data=Spectrograms(), workers=workers), expected)
+    assert same_bits(ag.resume(tmp_path / "run", data=Spectrograms(), workers=workers), expected)
 
 
 def test_the_number_of_workers_is_checked(said: list[str]) -> None:

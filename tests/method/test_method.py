@@ -14,7 +14,7 @@ from archgrad.errors import UserError
 from archgrad.hypergradients import FirstOrder, Neumann
 from archgrad.method.bundle import Method, SupernetOptions
 from archgrad.recipes import RECIPES, darts, gaea, named
-from archgrad.regularizers import BetaDecay, DirichletKL, EntropyTerm, LayerAlignment
+from archgrad.regularizers import BetaDecay, EntropyTerm, LayerAlignment
 from archgrad.relaxations import Softmax
 from archgrad.relaxations.base import Domain
 from archgrad.spaces import SearchSpace
@@ -77,62 +77,6 @@ def test_recipes_are_methods_of_their_name(name: str) -> None:
     method.check(ag.spaces.DARTS())
 
 
-def test_first_order_darts_as_published() -> None:
-    method = darts()
-    assert method.relaxation == Softmax(init_scale=1e-3)
-    assert method.hypergradient == FirstOrder()
-    assert method.arch_optimizer == Adam(lr=3e-4, betas=(0.5, 0.999), weight_decay=1e-3)
-    assert method.discretizer == Argmax()
-
-
-PUBLISHED: dict[str, dict[str, object]] = {
-    "gaea": {
-        "lr": 0.1,
-        "level": "single",
-        "warmup": 0,
-        "partial": 1,
-        "weights": {"epochs": 25, "nesterov": False, "weight_decay": 3e-4},
-    },
-    "gaea-simultaneous": {"lr": 0.1, "level": "single", "updates": "simultaneous"},
-    "gaea-bilevel": {"lr": 0.1, "level": "bilevel", "warmup": 0, "partial": 1},
-    "gaea-pc-darts": {
-        "lr": 0.1,
-        "level": "bilevel",
-        "warmup": 10,
-        "partial": 4,
-    },
-    "gaea-gdas": {"lr": 0.1, "level": "bilevel", "partial": 1},
-    "pc-darts": {"lr": 6e-4, "level": "bilevel", "warmup": 15, "partial": 4},
-    "lambda-darts": {
-        "lr": 1e-4,
-        "level": "bilevel",
-        "weights": {"epochs": 100, "nesterov": True, "weight_decay": 5e-4},
-    },
-    "p-darts": {"warmup": 10, "level": "bilevel"},
-    "sdarts-rs": {"lr": 3e-4, "level": "bilevel"},
-    "gdas": {"lr": 3e-4, "level": "bilevel", "warmup": 0, "weights": {"epochs": 250}},
-    "snas": {"lr": 3e-4, "level": "single", "updates": "simultaneous"},
-    "drnas": {"lr": 3e-4, "level": "bilevel"},
-    "xnas": {"lr": None, "level": "bilevel"},
-    "darts-erm": {"lr": 3e-4, "level": "single", "updates": "alternate"},
-}
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_recipes_have_the_published_settings(name: str) -> None:
-    method, settings = named(name), PUBLISHED[name]
-    found = {
-        "lr": getattr(method.arch_optimizer, "lr", None),
-        "level": method.schedule.level,
-        "updates": method.schedule.updates,
-        "warmup": method.schedule.warmup_epochs,
-        "partial": method.supernet.partial,
-        "weights": method.weights,
-    }
-    assert {setting: found[setting] for setting in settings} == settings
-    assert method.supernet.edge_weights == (method.supernet.partial > 1)
-
-
 @pytest.mark.parametrize("base", ["darts", "pc_darts", "gdas"])
 @pytest.mark.parametrize("level", ["bilevel", "single"])
 def test_gaea_is_a_change_of_its_base(base: str, level: Level) -> None:
@@ -182,11 +126,6 @@ def test_options_of_the_supernet_are_given_in_one_place() -> None:
         SupernetOptions(edge_weights=1)  # type: ignore[arg-type]
 
 
-def test_a_regularizer_that_means_nothing_is_refused() -> None:
-    with pytest.raises(UserError, match=r"DirichletKL needs a Dirichlet distribution, but Softmax has none; use rel"):
-        dataclasses.replace(darts(), regularizers=(DirichletKL(),))
-
-
 class OwnEntropy(EntropyTerm):
     """A regularizer of the user's own, which no name on the command line stands for."""
 
@@ -205,12 +144,6 @@ def test_every_recipe_says_what_it_is() -> None:
     sentences = {str(recipe.__doc__).splitlines()[0] for recipe in RECIPES.values()}
     assert len(sentences) == len(RECIPES)
     assert all(sentence.endswith(".") for sentence in sentences)
-
-
-def test_an_early_stop_is_a_part_like_the_others() -> None:
-    stop = ag.callbacks.EigenvalueStop(window=2)
-    assert dataclasses.replace(darts(), stop=stop).stop == stop
-    assert ag.recipes.r_darts("es").stop == ag.callbacks.EigenvalueStop()
 
 
 def test_unknown_recipes_are_explained() -> None:

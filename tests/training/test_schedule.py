@@ -48,12 +48,6 @@ def test_simultaneous_updates_move_both() -> None:
     assert all(schedule.moves(index, 2).together for index in range(2, 6))
 
 
-@pytest.mark.parametrize("steps", [0, -1, 1.5, True, "4", None])
-def test_anything_but_a_positive_whole_number_is_refused(steps: object) -> None:
-    with pytest.raises(UserError, match=r"schedule.inner_steps is .*; it must be at least 1 and a whole number\."):
-        Schedule(steps)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -68,7 +62,3 @@ def test_anything_but_a_positive_whole_number_is_refused(steps: object) -> None:
 def test_what_does_not_fit_together_is_refused(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         Schedule(**settings)
-
-
-def test_schedules_are_values() -> None:
-    assert Schedule(4) == Schedule(inner_steps=4) != Schedule()

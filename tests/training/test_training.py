@@ -12,12 +12,6 @@ from archgrad.parts.knobs import with_settings
 from archgrad.training.weight_training import WeightTraining
 
 
-def test_the_published_settings_are_the_default() -> None:
-    settings = WeightTraining()
-    assert (settings.lr, settings.lr_min, settings.momentum, settings.weight_decay) == (0.025, 0.001, 0.9, 3e-4)
-    assert (settings.clip, settings.batch_size, settings.epochs, settings.nesterov) == (5.0, 64, 50, False)
-
-
 @pytest.mark.parametrize("epochs", [1, 5, 50])
 def test_the_schedule_is_the_cosine_of_pytorch(epochs: int) -> None:
     settings = WeightTraining(epochs=epochs)
@@ -35,25 +29,14 @@ def test_the_schedule_is_the_cosine_of_pytorch(epochs: int) -> None:
     ("name", "value", "wanted"),
     [
         ("lr", 0.0, "a number greater than 0"),
-        ("lr", float("nan"), "a number greater than 0"),
-        ("clip", 0.0, "a number greater than 0"),
-        ("clip", -5.0, "a number greater than 0"),
         ("lr_min", -0.1, "a number of 0 or more"),
         ("momentum", -0.1, "a number from 0 to less than 1"),
         ("weight_decay", float("nan"), "a number of 0 or more"),
-        ("batch_size", 0, "at least 1 and a whole number"),
         ("epochs", 0, "at least 1 and a whole number"),
     ],
 )
 def test_impossible_settings_are_explained(name: str, value: float, wanted: str) -> None:
     with pytest.raises(UserError, match=rf"weights\.{name} is {value}; it must be {wanted}"):
-        dataclasses.replace(WeightTraining(), **{name: value})
-
-
-@pytest.mark.parametrize("name", ["batch_size", "epochs"])
-@pytest.mark.parametrize("value", [2.5, "3", True])
-def test_counts_are_whole_numbers(name: str, value: object) -> None:
-    with pytest.raises(UserError, match=rf"weights\.{name} is .*; it must be at least 1 and a whole number"):
         dataclasses.replace(WeightTraining(), **{name: value})
 
 
@@ -74,12 +57,6 @@ def test_the_weight_decay_moves_linearly_over_the_epochs(first: float, last: flo
 def test_the_weight_decay_is_constant_by_default() -> None:
     settings = WeightTraining(weight_decay=0.1 + 0.2)
     assert {settings.weight_decay_at(epoch) for epoch in range(50)} == {0.1 + 0.2}
-
-
-@pytest.mark.parametrize("value", [-1e-4, float("nan"), float("inf"), True, "0.1"])
-def test_a_weight_decay_to_end_with_is_a_number(value: object) -> None:
-    with pytest.raises(UserError, match=r"weights\.weight_decay_end is .*; it must be a number of 0 or more"):
-        dataclasses.replace(WeightTraining(), weight_decay_end=value)
 
 
 # --- other optimizers than SGD --------------------------------------------------------------------------------------
@@ -202,8 +179,6 @@ def test_an_exponential_schedule_has_one_factor() -> None:
     [
         ({"lr_schedule": "exponential", "lr_min": 0.0}, r"'exponential', which never reaches weights\.lr_min = 0; set"),
         ({"lr_warmup_epochs": 10}, r"weights\.lr_warmup_epochs is 10, but there are only 10 epochs; give fewer"),
-        ({"lr_warmup_epochs": -1}, r"weights\.lr_warmup_epochs is -1; it must be"),
-        ({"lr_warmup_epochs": 1.5}, r"weights\.lr_warmup_epochs is 1\.5; it must be"),
         ({"lr_schedule": "step"}, r"weights\.lr_schedule"),
         ({"accumulate": 0}, r"weights\.accumulate is 0; it must be at least 1"),
         ({"ema_decay": 1.0}, r"weights\.ema_decay is 1\.0; it must be a number from 0 to less than 1"),

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archgrad.callbacks.progress import progress_for
+from archgrad.callbacks.progress import SearchProgress
 from archgrad.cli.console import say
 from archgrad.cli.search import run_folder
 from archgrad.distributed.processes import joined
@@ -25,7 +25,7 @@ def fit_with_progress(
 ) -> dict[str, Any]:
     """Carry out a fit with progress, or continue the one that was ``begun``."""
     with joined(str(request.get("device", "cpu"))):
-        shown = progress_for(console, shows_cell=False)
+        shown = SearchProgress(console, shows_cell=False)
         with run_folder(out, "fit", request.get("seed", 0)) as home, closing(shown):
             say(f"run directory {str(home)[:200]}", console)
             result = run_fit(

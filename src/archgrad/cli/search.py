@@ -29,7 +29,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     Without ``out`` the run gets a new directory under ``runs/``. Of several processes only the first one returns them.
     """
     from archgrad import report
-    from archgrad.callbacks.progress import progress_for
+    from archgrad.callbacks.progress import SearchProgress
     from archgrad.cli.console import say
     from archgrad.cli.final_report import final_report
     from archgrad.distributed.processes import processes
@@ -37,7 +37,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
 
     if resume and out is not None and exists(out / "summary.json"):
         say(f"the search in {out} is finished: nothing is left to do, and this is its result", console)
-    with closing(progress_for(console)) as progress:
+    with closing(SearchProgress(console)) as progress:
         experiment = load(config_with(config, {}), console, out if resume else None, [progress])
         with run_folder(out, _title(config), config.seed) as home:
             say(_headline(experiment, home), console)

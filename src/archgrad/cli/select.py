@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archgrad.callbacks.progress import progress_for
+from archgrad.callbacks.progress import SearchProgress
 from archgrad.cli.architecture import find_architecture
 from archgrad.cli.console import say
 from archgrad.cli.search import run, run_folder
@@ -108,7 +108,7 @@ def select_with_progress(plan: SelectionPlan, out: Path | None, resume: bool, co
     """Carry out a selection with progress."""
     with joined(plan.training.config.device):
         training, data = load_training(plan.training, console)
-        count, shown = len(plan.genotypes), progress_for(console, shows_cell=False)
+        count, shown = len(plan.genotypes), SearchProgress(console, shows_cell=False)
         with run_folder(out, "select", training.config.seed) as home, closing(shown):
             say(f"selecting from {counted(count, 'architecture')}, run directory {str(home)[:200]}", console)
             found = run_selection(

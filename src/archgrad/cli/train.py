@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archgrad.callbacks.progress import progress_for, reading_progress
+from archgrad.callbacks.progress import SearchProgress, reading_progress
 from archgrad.cli.architecture import find_architecture
 from archgrad.cli.console import say
 from archgrad.cli.search import run_folder, with_threads
@@ -66,7 +66,7 @@ def train_with_progress(training: Training, out: Path | None, resume: bool, cons
     base = training.network.base.name
     with joined(training.config.device):
         training, data = load_training(training, console)
-        shown = progress_for(console, shows_cell=False)
+        shown = SearchProgress(console, shows_cell=False)
         with run_folder(out, f"train-{base}-{training.preset}", training.config.seed) as home, closing(shown):
             result = run_training(
                 training, data=data, out=home, resume=resume, interruptible=True, callbacks=[shown],

@@ -141,9 +141,9 @@ class SearchConfig:
         "cpu, cuda, cuda:1, …, mps, or auto: cuda if there is one, else mps, else cpu.",
         metavar="auto|cpu|cuda|cuda:N|mps",
     )
-    precision: Literal["32", "bf16", "16"] = option(
+    precision: Literal["32", "bf16"] = option(
         "32",
-        "Bits of the supernet's forward pass, by autocast: 32, bf16 or 16. Second derivatives, differences of "
+        "Bits of the supernet's forward pass, by autocast: 32 or bf16. Second derivatives, differences of "
         "gradients, weights and architecture stay at 32.",
         resumed="changed",
     )
@@ -336,7 +336,7 @@ class SearchConfig:
 def _as_plain(name: str, value: Any) -> Any:
     """Return a value in the type of its field if it is an equal one of NumPy, a path, a list or a device."""
     if isinstance(value, Integral) and not isinstance(value, bool):
-        return str(value) if name == "precision" else int(value)  # 16 and 32 bits
+        return str(value) if name == "precision" else int(value)  # 32 bits
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, list):

@@ -36,7 +36,6 @@ _ORDINARY_CHANNELS, _ORDINARY_DEPTH = 64, 32
 """Up to these sizes, the weights of a supernet need no count."""
 _DEPTHS = (3, 6)
 """The depths that are counted; the size of deeper supernets grows linearly from there."""
-_SMALL_IMAGE, _SMALL_BATCH = 16, 4
 _WEIGHT_COPIES = 3
 """The weights, their gradient and their momentum."""
 _FLOAT = 4
@@ -86,17 +85,13 @@ def check_supernet_memory(
     options = method.supernet_options(space)
     there = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else total_memory()
     shape = {"num_classes": outputs, "input_channels": data.channels}
-    needed: float = _WEIGHT_COPIES * _FLOAT * _parameters(space, options, shape)
-    check_memory("this supernet", needed, f"give {_FIX}", there)
+    weights = _WEIGHT_COPIES * _FLOAT * _parameters(space, options, shape)
+    check_memory("this supernet", weights, f"give {_FIX}", there)
     images: float = batch_size * data.shape[1] * data.shape[2]
     if checkpoint_cells:
         images /= sum(block.cells for block in space.blocks)
     fix = f"give {_FIX}" if checkpoint_cells else f"give --checkpoint-cells, or {_FIX}"
-    least = _least_activations(space, options) * images
-    check_memory("one step of this search", needed + least, fix, there)
-    if needed + least > there / 100 and not method.relaxation.sparse:  # large enough to be worth a closer look
-        needed += _activations(space, options, shape) * images
-        check_memory("one step of this search", needed, fix, there)
+    check_memory("one step of this search", weights + _least_activations(space, options) * images, fix, there)
 
 
 def _parameters(space: SearchSpace, options: SupernetOptions, shape: dict[str, int]) -> int:
@@ -106,13 +101,9 @@ def _parameters(space: SearchSpace, options: SupernetOptions, shape: dict[str, i
         return 0
     if depth <= _DEPTHS[1]:
         return _counted(space, options, shape)
-    small, large = (_counted(_at_depth(space, size), options, shape) for size in _DEPTHS)
+    depths: list[dict[str, Any]] = [{space.depth_knob: size} for size in _DEPTHS]
+    small, large = (_counted(replace(space, **one), options, shape) for one in depths)
     return small + (large - small) * (depth - _DEPTHS[0]) // (_DEPTHS[1] - _DEPTHS[0])
-
-
-def _at_depth(space: SearchSpace, depth: int) -> SearchSpace:
-    sizes: dict[str, Any] = {space.depth_knob: depth}
-    return replace(space, **sizes)
 
 
 def _counted(space: SearchSpace, options: SupernetOptions, shape: dict[str, int]) -> int:
@@ -127,33 +118,6 @@ def _least_activations(space: SearchSpace, options: SupernetOptions) -> float:
     """Return the bytes per pixel of a batch that any supernet keeps: the output of each edge, at a quarter of C·H·W."""
     edges = sum(block.cells * len(block.rows) for block in space.blocks)
     return edges * space.channels / options.partial * _FLOAT / 4
-
-
-def _activations(space: SearchSpace, options: SupernetOptions, shape: dict[str, int]) -> float:
-    """Return the bytes per pixel of a batch that a step keeps: half of what a small supernet does, scaled up.
-
-    Between reductions a deep supernet keeps less than a shallow one, so that half of it is sure.
-    """
-    depth, channels = getattr(space, space.depth_knob), 2 * options.partial
-    sizes: dict[str, Any] = {space.depth_knob: min(depth, _DEPTHS[0]), "channels": min(channels, space.channels)}
-    small, kept = replace(space, **sizes), dict[int, int]()
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        if not isinstance(tensor, torch.nn.Parameter):
-            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
-
-    try:
-        with torch.random.fork_rng([]), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            images = torch.rand(_SMALL_BATCH, shape["input_channels"], _SMALL_IMAGE, _SMALL_IMAGE)
-            blocks = small.searched_blocks(options)
-            mixture = Mixture({one.name: torch.full((one.cells, *one.shape), 1 / one.shape[1]) for one in blocks})
-            logits = small.supernet(options, **shape)(images, mixture)
-            del logits  # it keeps the saved tensors, and so their addresses, until here
-    except RuntimeError:
-        return 0.0
-    deeper: float = depth / sizes[space.depth_knob] * space.channels / sizes["channels"]
-    return sum(kept.values()) * deeper / (2 * _SMALL_BATCH * _SMALL_IMAGE**2)
 
 
 def check_length(experiment: Experiment) -> None:
@@ -240,7 +204,6 @@ def _check_task(task: BaseTask, drawn: Tensor, targets: Tensor) -> None:
         outputs = align(drawn, targets)
         loss = task.loss(outputs, targets)
         check_loss(task, loss, outputs)
-        (gradient,) = torch.autograd.grad(loss, drawn, allow_unused=True)
         with torch.no_grad():
             for name, metric in task.all_metrics.items():
                 what = f"the metric {name!r}"
@@ -254,10 +217,5 @@ def _check_task(task: BaseTask, drawn: Tensor, targets: Tensor) -> None:
         raise UserError(
             f"{what} fails for {shapes}: {type(error).__name__}: {shortened(str(error), 200)}; correct it."
         ) from error
-    if gradient is None:
-        raise UserError(
-            f"{task.loss_name} returned a number that does not depend on the outputs, so the weights cannot learn; "
-            f"compute it from the outputs."
-        )
     if not math.isfinite(loss.item()):
         raise UserError(f"{task.loss_name} is {loss.item()} for normally distributed outputs; it must be finite.")

@@ -20,7 +20,7 @@ from archgrad.distributed.processes import check_same, joined, processes
 from archgrad.errors import ProcessLostError, UserError, shortened, unknown
 from archgrad.loop.checkpoint import compare_machines
 from archgrad.loop.experiment import Experiment
-from archgrad.loop.folder import RunFolder, StageFolder, checked_files, checked_folder, numbered_through
+from archgrad.loop.folder import RunFolder, StageFolder, checked_folder, numbered_through
 from archgrad.loop.global_state import (
     Interrupt,
     catch_signals,
@@ -82,7 +82,6 @@ class Search:
         *,
         out: Path | str | None = None,
         resume: bool = False,
-        files: Mapping[str, str] | None = None,
         interruptible: bool = False,
         callbacks: Sequence[Callback] = (),
         standard_callbacks: bool = True,
@@ -93,7 +92,7 @@ class Search:
         for name in options:
             if name not in known:
                 raise unknown("option of search:", name, known)
-        folder, files = checked_folder(out, resume, interruptible), checked_files(files)
+        folder = checked_folder(out, resume, interruptible)
         check_value("standard_callbacks", standard_callbacks, bool)
         check_value("progress", progress, bool | None)
         if not isinstance(callbacks, Sequence):
@@ -108,7 +107,7 @@ class Search:
                     config, (*callbacks, *display.callbacks), standard_callbacks=standard_callbacks,
                     begun=folder if resume else None, tell=display.tell,
                 )  # fmt: skip
-            self._begin(SearchedStages(whole), folder, resume, files, interruptible)
+            self._begin(SearchedStages(whole), folder, resume, interruptible=interruptible)
 
     @classmethod
     def of(
@@ -366,8 +365,8 @@ def search(
     - ``published`` refuses options that would change the search of the paper;
     - ``settings`` are all other knobs, such as ``{"arch_optimizer.lr": 0.01}``.
 
-    ``out`` is the run directory. The search writes its description, a checkpoint after every epoch, and ``files``,
-    texts by name. ``resume`` continues from there to the same bits, as :func:`archgrad.resume` does.
+    ``out`` is the run directory: a description of the search, and a checkpoint after every epoch. ``resume`` continues
+    from there to the same bits, as :func:`archgrad.resume` does.
     ``interruptible`` catches SIGINT and SIGTERM and ends the search with a checkpoint. ``callbacks`` watch the search
     beside the standard ones; without ``standard_callbacks`` they do so alone. A callback replaces a standard one of its
     kind. In a terminal or a notebook the search shows its progress; ``progress`` switches that on or off. To step

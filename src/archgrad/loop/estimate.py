@@ -138,6 +138,7 @@ def _peak() -> float | None:
 _GAIN = 0.9
 """More threads must take at most this share of the time: a machine may become busier, and then fewer are better."""
 _STEPS = 3
+_CONTAINER = Path("/sys/fs/cgroup/cpu.max")
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -149,7 +150,9 @@ def choose_threads(parts: ResolvedSearch, data: Data) -> int:
     """
     device = usable_device(parts.config.device)
     fixed = any(os.environ.get(name) for name in _VARIABLES) or device.type != "cpu"
-    most = torch.get_num_threads() if fixed else max(usable_cores() // _processes_here(), 1)
+    place = launched()
+    here = 1 if place is None else place.local_size  # processes of this search that share the machine
+    most = torch.get_num_threads() if fixed else max(usable_cores() // here, 1)
     best = most if fixed else 1
     torch.set_num_threads(best)
     if best < most:
@@ -188,41 +191,11 @@ def _seconds(step: Callable[[], object], fastest: float = math.inf) -> float:
     return mean(times[1:])
 
 
-def _processes_here() -> int:
-    """Return how many processes of this search share the machine."""
-    place = launched()
-    return 1 if place is None else place.local_size
-
-
 def usable_cores() -> int:
-    """Return the number of cores that this process may use: by its affinity, and by the limits of its containers."""
+    """Return the number of cores that this process may use: by its affinity, and by the limit of its container."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = (os.cpu_count() or 1) if affinity is None else len(affinity(0))
-    return max(1, int(min(cores, _quota())))
-
-
-def _quota(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float:
-    """Return the number of cores that control groups of Linux grant, infinity if they set no limit."""
-    granted = math.inf
-    with suppress(OSError, ValueError):
-        for line in own.read_text().splitlines():
-            _, controllers, place = line.split(":", 2)
-            if controllers and "cpu" not in controllers.split(","):
-                continue
-            home = root / controllers if controllers else root
-            folder = home / place.strip("/")
-            for group in (folder, *folder.parents):
-                if group.is_relative_to(home):
-                    granted = min(granted, _limit(group))
-    return granted
-
-
-def _limit(group: Path) -> float:
-    """Return quota / period of one control group, of version 2 or 1."""
-    with suppress(OSError, ValueError):
-        quota, period = (group / "cpu.max").read_text().split()
-        return math.inf if quota == "max" else int(quota) / int(period)
-    with suppress(OSError, ValueError):
-        quota, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-        return math.inf if int(quota) < 0 else int(quota) / int(period)
-    return math.inf
+    with suppress(OSError, ValueError):  # there is no limit, or it is the word "max"
+        quota, period = map(int, _CONTAINER.read_text().split())
+        cores = min(cores, quota // period)
+    return max(cores, 1)

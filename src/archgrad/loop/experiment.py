@@ -26,7 +26,7 @@ from archgrad.loop.checkpoint import Checkpoints, RunIdentity
 from archgrad.loop.checks import check_before_training, check_norms
 from archgrad.loop.loaders import StepBatches, loaders_of
 from archgrad.loop.losses import SupernetLosses, forward_of
-from archgrad.loop.precision import LossScale, check_precision
+from archgrad.loop.precision import check_precision
 from archgrad.loop.state import SearchState, WeightAverage
 from archgrad.loop.step_checks import check_instance, check_like, check_sums
 from archgrad.loop.steps import Stepper
@@ -276,7 +276,6 @@ class Experiment:
         check_instance(method.hypergradient, "init", hypergradient_state, dict)
         return SearchState(
             supernet, alpha, arch_state, optimizer, training.epochs, self.steps, genotype,
-            loss_scale=LossScale.first(self.device) if self.config.precision == "16" else None,
             average=WeightAverage.of(supernet, training.ema_decay) if training.ema_decay else None,
             warmup_epochs=method.schedule.warmup_epochs, budget_line=self.budget_line,
             metric=self.task.main_metric.info, hypergradient_state=hypergradient_state,
@@ -306,7 +305,7 @@ class Experiment:
         forward = forward_of(supernet, True, local, precision) if compile_ else plain
         full = None if precision == "32" else forward_of(supernet, False, local)
         parts = self.space, self.options, method, self.seed
-        return Stepper(SupernetLosses(*parts, forward, plain, self.task, full), self.weights)
+        return Stepper(SupernetLosses(*parts, forward, plain, self.task, self.outputs, full), self.weights)
 
 
 def _about(data: Data) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from archgrad.callbacks import Callback, Record, SearchView
 from archgrad.distributed.processes import from_first, in_first_process, processes, state_from_first
-from archgrad.errors import DiskError, FolderInUseError, UserError, shortened
+from archgrad.errors import DiskError, FolderInUseError, UserError
 from archgrad.loop.checkpoint import Checkpoints, RunIdentity
 from archgrad.loop.state import nothing_decided
 from archgrad.parts.fields import Range, check_value
@@ -31,7 +31,6 @@ __all__ = [
     "OF_THE_DISK",
     "RunFolder",
     "StageFolder",
-    "checked_files",
     "checked_folder",
     "ending_of",
     "numbered_through",
@@ -44,8 +43,6 @@ OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors that a search meets although its folder is right: the disk is full, or it fails."""
 
 _METRICS, _GENOTYPE, _SUMMARY = "metrics.jsonl", "genotype.json", "summary.json"
-_OWN_FILES = (RUN_FILE, "config.toml", _METRICS, _GENOTYPE, _SUMMARY)
-"""The files that a search writes, beside its checkpoints."""
 _LONGEST = 100_000_000
 
 
@@ -58,20 +55,6 @@ def checked_folder(out: Path | str | None, resume: bool, interruptible: bool) ->
     if interruptible and out is None:
         raise UserError("interruptible=True needs out=FOLDER, where the checkpoint of an interrupted search is left.")
     return None if out is None else as_path("out", out)
-
-
-def checked_files(files: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the texts to write; reject names that leave the run folder or belong to the search."""
-    files = {} if files is None else files
-    texts = [*files, *files.values()] if isinstance(files, Mapping) else [files]
-    if not all(isinstance(text, str) for text in texts):
-        raise UserError(f"files is {shortened(files)}; it must be a dictionary of texts by file name.")
-    for name in files:
-        if name in ("", ".", "..") or {"/", "\\", "\0", ":"} & set(name) or len(name.encode()) > 200:
-            raise UserError(f"files names {shortened(name)}; give a plain file name, which stays in the run folder.")
-        if name.startswith(("checkpoint", "healthy", "stage-", ".")) or name in _OWN_FILES:
-            raise UserError(f"files names {name!r}, which the search itself writes; choose another name.")
-    return dict(files)
 
 
 class RunFolder(Callback):

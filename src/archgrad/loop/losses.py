@@ -26,8 +26,8 @@ from archgrad.distributed.forward import forward_on_shards
 from archgrad.distributed.processes import processes
 from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.loop.precision import lowered
-from archgrad.loop.state import PRODUCTS, SearchState, all_trusted
-from archgrad.loop.step_checks import check_finite, check_like, check_loss, check_relaxed, check_scalar, reads_are_due
+from archgrad.loop.state import PRODUCTS, SearchState
+from archgrad.loop.step_checks import check_finite, check_like, check_loss, check_relaxed, check_tensor, reads_are_due
 from archgrad.method.bundle import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer
 from archgrad.relaxations import Relaxed
@@ -54,7 +54,7 @@ def forward_of(
     def call(weights: Weights, images: Tensor, mixture: Mixture, **extra: object) -> Any:
         return functional_call(supernet, weights, (images, mixture), extra)
 
-    run = call if precision == "32" else lowered(call, precision, next(supernet.parameters()).device)
+    run = call if precision == "32" else lowered(call, next(supernet.parameters()).device)
     compiled = torch.compile(run) if compile_ else run
 
     def forward(weights: Weights, batch: Batch, mixture: Mixture, **extra: object) -> Any:
@@ -82,6 +82,7 @@ class SupernetLosses:
     forward: Forward
     plain: Forward
     task: BaseTask
+    outputs: int
     full: Forward | None = None
     tuning: Tuning | None = None
 
@@ -146,10 +147,9 @@ class SupernetLosses:
     ) -> tuple[Tensor, Tensor]:
         seed = random_streams.seed_of(self.seed, "supernet", state.index)
         extra = self.modifier_arguments(state, purpose)
-        if self.full is not None and state.loss_scale is not None:
-            extra["scale"] = state.loss_scale.value
         output = self.forward(weights, batch, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
         first, *further = output if isinstance(output, tuple) else (output,)
+        check_tensor(self.space, "supernet", first, (len(batch.targets), self.outputs))
         outputs = align(first, batch.targets)
         terms = [modifier.loss_term(further, partial(self._auxiliary, batch)) for modifier in self.modifiers if further]
         loss = self.task_loss(outputs, batch.targets)
@@ -178,7 +178,7 @@ class SupernetLosses:
         terms = []
         for part in self.method.regularizers:
             if (term := part.outer_term(step)) is not None:
-                check_scalar(part, "outer_term", term)
+                check_tensor(part, "outer_term", term, ())
                 if reads_are_due(state):
                     check_finite(f"the term of {type(part).__name__} in the architecture's loss", term.item(), state)
                 terms.append(term)
@@ -274,7 +274,7 @@ class BilevelStep:
     def _point(
         self, problem: BilevelProblem, alpha: Alpha, inner_batch: Batches, outer_batch: Batch
     ) -> AbstractContextManager[EvaluationPoint]:
-        mislead = not all_trusted(self.state.trusted, PRODUCTS)
+        mislead = not all(agreed for key, agreed in self.state.trusted.items() if key.startswith(PRODUCTS))
         draws = random_streams.generator(self.losses.seed, "hypergradient", self.state.index)
         return evaluate_at(problem, self.weights, alpha, inner_batch, outer_batch, self.descent, mislead, draws)
 

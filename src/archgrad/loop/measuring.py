@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from copy import copy, deepcopy
+from copy import deepcopy
 from dataclasses import replace
 
 import torch
@@ -28,10 +28,8 @@ from archgrad.system import random_streams
 from archgrad.tasks import align
 
 __all__ = [
-    "due_at_point",
     "evaluate_at_state",
     "evaluate_held_out",
-    "gradients_due",
     "measure_end",
     "measure_epoch",
     "measure_gradients",
@@ -45,13 +43,6 @@ OWN = {
     "level", "metric", "metric_direction", "metric_unit", "metric_best",
 }  # fmt: skip
 """The keys of a record that only the loop writes, beside those of the task's metrics."""
-_KINDS = ("train", "arch", "heldout")
-"""What the names of metrics begin with in a record."""
-
-
-def due_at_point(callbacks: Iterable[Callback], state: SearchState) -> list[Callback]:
-    """Return the callbacks that measure the bilevel point before this step."""
-    return [one for one in callbacks if Need.BILEVEL_POINT in one.needs and one.due(state.index, state.steps)]
 
 
 def measure_points(
@@ -74,11 +65,6 @@ def evaluate_at_state(
     inner = Batches(map(batches.inner, range(inner_batches)))
     step = experiment.stepper(state).in_full_precision().bilevel_step(state)
     return step.at(state.alpha, inner, batches.outer())
-
-
-def gradients_due(callbacks: Iterable[Callback], state: SearchState) -> list[Callback]:
-    """Return the callbacks that measure mixture gradients at a step where they are computed for that alone."""
-    return [one for one in callbacks if Need.MIXTURE_GRADIENTS in one.needs and state.step % one.every == 0]
 
 
 def measure_gradients(
@@ -104,15 +90,9 @@ def measure_epoch(
     callbacks: Sequence[Callback], snapshots: Mapping[bool, Snapshot], state: SearchState, record: Record
 ) -> None:
     """Let all callbacks add to the record of an epoch; ``snapshots[True]`` is for those that need evaluations."""
-    own = {name: value for name, value in record.items() if name in OWN or name.partition("_")[0] in _KINDS}
     for callback in callbacks:
         snapshot = snapshots[Need.EVALUATION in callback.needs]
         record |= _values(callback, "measure_epoch", callback.measure_epoch(snapshot, state))
-        for name, value in own.items():
-            if record.get(name) != value and value == value:
-                raise UserError(
-                    f"{type(callback).__name__} has changed {name!r} of a record; callbacks only add to it."
-                )
 
 
 def measure_end(callbacks: Sequence[Callback], snapshots: Mapping[bool, Snapshot], record: Record) -> None:
@@ -204,7 +184,7 @@ def _copied(experiment: Experiment, state: SearchState) -> SearchState:
     optimizer = experiment.weights.make_optimizer(supernet.parameters())
     return replace(
         state, supernet=supernet, optimizer=optimizer, epoch=state.epochs - 1, step=state.steps, sums=MetricSums(),
-        trusted=dict(state.trusted), loss_scale=copy(state.loss_scale), average=None,
+        trusted=dict(state.trusted), average=None,
     )  # fmt: skip
 
 

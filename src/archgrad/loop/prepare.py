@@ -35,18 +35,13 @@ DEFAULT_MINUTES = 5.0
 Tell = Callable[[str], None]
 
 
-def _log_line(text: str) -> None:
-    """Log a line about the preparation of a search."""
-    _log.info("%s", text)
-
-
 def prepare(
     config: SearchConfig,
     callbacks: Sequence[Callback] = (),
     *,
     standard_callbacks: bool = True,
     begun: Path | None = None,
-    tell: Tell = _log_line,
+    tell: Tell = _log.info,
     progress: Callable[[int, int], None] | None = None,
 ) -> Experiment:
     """Resolve a configuration, load its data, and choose the sizes and threads that it leaves open.

@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 import logging
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from archgrad.autodiff.tensors import Probabilities
-from archgrad.callbacks import Callback, DecisionProgress, Record, Stop
+from archgrad.callbacks import Callback, DecisionProgress, Need, Record, Stop
 from archgrad.diagnostics import Snapshot
 from archgrad.distributed.processes import check_same, from_first, wait_for_all
 from archgrad.errors import DivergedError, ProcessLostError, SearchInterrupted, UserError
@@ -21,7 +20,7 @@ from archgrad.loop.global_state import Interrupt, seed_globally
 from archgrad.loop.loaders import StepBatches
 from archgrad.loop.measuring import evaluate_held_out, supernet_evaluation
 from archgrad.loop.state import SearchState
-from archgrad.loop.step_checks import check_first_pass, check_instance, check_state, with_likely_cause
+from archgrad.loop.step_checks import check_instance, check_state
 from archgrad.loop.steps import Stepper, StepResult
 from archgrad.loop.trust import compare_products, compare_regularizers
 from archgrad.spaces import Genotype
@@ -38,7 +37,7 @@ class Run:
     """A search without stages, or one stage: what moves its state; the stepper changes if it switches its method.
 
     The loop calls the ``callbacks`` in their order. The folder, if there is one, is the first of them. ``kept`` is the
-    state to go back to; a folder keeps it on disk. What operations return is checked in the ``first`` step.
+    state to go back to; a folder keeps it on disk.
     """
 
     experiment: Experiment
@@ -47,7 +46,6 @@ class Run:
     folder: RunFolder | None
     interrupt: Interrupt
     kept: dict[str, Any] = field(default_factory=dict)
-    first: bool = True
     stepper: Stepper = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,9 +76,7 @@ class Run:
                     callback.on_epoch_end(state, dict(record))
                 self._between_epochs()
         except DivergedError as error:
-            usual = self.experiment.space.weights
-            cause = with_likely_cause(error, self.stepper.method, self.experiment.weights, usual)
-            raise _diverged(cause, self.folder) from error
+            raise _diverged(error, self.folder) from error
         if self.interrupt.agreed() and not state.complete:
             self._end_by_signal()
         return record
@@ -158,13 +154,10 @@ class Run:
         # callbacks, nor on whether earlier steps were taken in this process.
         seed_globally(random_streams.seed_of(self.experiment.seed, "global", index), state.device)
         batches, moves = self.experiment.step_batches(index), self.experiment.moves(index)
-        due = measuring.due_at_point(self.callbacks, state)
+        due = [one for one in self.callbacks if Need.BILEVEL_POINT in one.needs and one.due(index, state.steps)]
         self._compare(batches, moves, due)
         measuring.measure_points(due, self.experiment, state, batches)
-        first = self.first and not self.compile  # a compiled forward pass calls no hooks
-        with check_first_pass(state.supernet, self.experiment.outputs) if first else nullcontext():
-            self._move(batches, moves)
-        self.first = False
+        self._move(batches, moves)
         state.step += 1
         state.seconds += time.perf_counter() - started
         means = state.sums.lazy_means()
@@ -194,7 +187,7 @@ class Run:
     def _measure_gradients_apart(self, batches: StepBatches) -> None:
         """Compute and measure mixture gradients where no step of the architecture gives them on its way."""
         state = self.state
-        due = measuring.gradients_due(self.callbacks, state)
+        due = [one for one in self.callbacks if Need.MIXTURE_GRADIENTS in one.needs and state.step % one.every == 0]
         if due and self.experiment.method.arch_optimizer.moves:
             found = self.stepper.mixture_gradients(state, batches)
             measuring.measure_gradients(due, self.experiment, state, found, apart=True)
@@ -331,12 +324,12 @@ class Run:
         return None
 
 
-def _diverged(message: str, folder: RunFolder | None) -> DivergedError:
+def _diverged(error: DivergedError, folder: RunFolder | None) -> DivergedError:
     """Return the error with the place of the last good checkpoint, if there is a folder."""
     if folder is None:
-        return DivergedError(message)
+        return error
     return DivergedError(
-        f"{message} The last good checkpoint is kept in {folder.checkpoints.current}; `archgrad resume {folder.home}` "
+        f"{error} The last good checkpoint is kept in {folder.checkpoints.current}; `archgrad resume {folder.home}` "
         f"would come to the same point, because it repeats the search with the same settings."
     )
 

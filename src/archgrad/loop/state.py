@@ -19,7 +19,6 @@ from archgrad.callbacks import Record
 from archgrad.distributed.processes import processes
 from archgrad.hypergradients import HypergradientState
 from archgrad.loop.checkpoint import check_saved, load_optimizer, refuse_damaged
-from archgrad.loop.precision import LossScale
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 from archgrad.tasks import ACCURACY, MetricInfo
@@ -31,17 +30,11 @@ __all__ = [
     "MetricSums",
     "SearchState",
     "WeightAverage",
-    "all_trusted",
     "nothing_decided",
 ]
 
 PRODUCTS = "products"
 """The prefix of keys in ``trusted`` for the Hessian products of hypergradients and callbacks, one key per kind."""
-
-
-def all_trusted(trusted: Mapping[str, bool], prefix: str) -> bool:
-    """Tell whether all comparisons under keys with this prefix agreed."""
-    return all(agreed for key, agreed in trusted.items() if key.startswith(prefix))
 
 
 def nothing_decided(history: Sequence[Record], stopped: str | None) -> bool:
@@ -86,11 +79,6 @@ class MetricSums:
     def plain(self) -> dict[str, float]:
         """Return the sums as numbers."""
         return {name: float(value) for name, value in self.values.items()}
-
-    def restore(self, saved: Mapping[str, float]) -> None:
-        """Take over saved sums; raise an error if one of them has no count."""
-        self.values = dict(saved)
-        self.means()
 
     def note(self, measured: Mapping[str, float], decays: Mapping[str, float] | None = None) -> None:
         """Add the measures of a callback inside the epoch; those with a decay outlast it, and lose weight instead."""
@@ -190,8 +178,8 @@ class SearchState:
     ``epochs`` and ``steps`` are the size of the search; ``epoch`` and ``step`` count what is done. Random numbers need
     no state: every stream is a function of the seed and the position. ``stopped`` is a sentence that says why the
     search ended early, None if it did not. ``switched`` says from which epoch it went back to which. ``trusted`` says
-    by name whether differences of gradients agreed with exact derivatives. ``loss_scale`` is that of float16, None in
-    other precisions, and ``average`` the average of the weights, None if it is not kept. ``warmup_epochs``,
+    by name whether differences of gradients agreed with exact derivatives. ``average`` is
+    that of the weights, None if it is not kept. ``warmup_epochs``,
     ``budget_line``, ``metric`` and ``folder`` come from the settings and are in no checkpoint.
     """
 
@@ -211,7 +199,6 @@ class SearchState:
     switched: tuple[int, int] | None = None
     trusted: dict[str, bool] = field(default_factory=dict)
     hypergradient_state: HypergradientState = field(default_factory=dict)
-    loss_scale: LossScale | None = None
     average: WeightAverage | None = None
     warmup_epochs: int = 0
     budget_line: str = ""
@@ -285,7 +272,6 @@ class SearchState:
             "switched": self.switched,
             "trusted": dict(self.trusted),
             "threads": torch.get_num_threads(),
-            "loss_scale": {} if self.loss_scale is None else self.loss_scale.tensors,
             "processes": processes().size,
             "average": {} if self.average is None else self.average.tensors,
         }
@@ -293,14 +279,14 @@ class SearchState:
     def restore(self, saved: dict[str, Any]) -> None:
         """Become the state that :meth:`tensors` returned."""
         with refuse_damaged():
-            check_saved(saved, self.tensors(), self.optimizer)
-            self.sums.restore(saved["sums"])
+            check_saved(saved, self.tensors())
+            load_optimizer(self.optimizer, saved["optimizer"])
         device, position = self.device, saved["position"]
+        self.sums.values = dict(saved["sums"])
         self.supernet.load_state_dict(saved["weights"])
         self.alpha = Alpha(_to_device(saved["alpha"], device))
         for name in ("arch_state", "hypergradient_state"):
             setattr(self, name, {quantity: _to_device(values, device) for quantity, values in saved[name].items()})
-        load_optimizer(self.optimizer, saved["optimizer"])
         self.genotype = Genotype.parse(saved["genotype"])
         self.epoch, self.step = position["epoch"], position["step"]
         self.history = [dict(record) for record in saved["history"]]
@@ -308,8 +294,6 @@ class SearchState:
         self.switched = saved["switched"]
         self.stopped = saved["stopped"]
         self.trusted = dict(saved["trusted"])
-        if self.loss_scale is not None:
-            self.loss_scale.restore(saved["loss_scale"])
         if self.average is not None:
             self.average.restore(saved["average"])
 

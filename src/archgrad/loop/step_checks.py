@@ -1,52 +1,36 @@
-"""Checks in the steps of a search: what its parts return, and that its numbers stay finite.
-
-A user's own part that is wrong is named, with what was expected. Shapes are compared in every step, which costs
-microseconds. Whatever takes longer is checked in the first step only.
-"""
+"""Checks in the steps of a search: what a user's own parts return, and that all numbers stay finite."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import is_dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from archgrad.autodiff.tensors import Alpha
 from archgrad.errors import DivergedError, UserError, shortened
-from archgrad.hypergradients import Hypergradient
 from archgrad.loop.state import SearchState
-from archgrad.method.bundle import Method
-from archgrad.parts.knobs import knobs_of
-from archgrad.regularizers import name_of
 from archgrad.relaxations import Relaxation, Relaxed
 from archgrad.spaces import DecisionBlock
-from archgrad.supernet import MixedCell
 from archgrad.system.devices import reads_are_free
 from archgrad.tasks import BaseTask
-from archgrad.training.weight_training import WeightTraining
 
 __all__ = [
-    "check_alpha",
-    "check_arch_gradient",
+    "check_all_finite",
     "check_finite",
-    "check_first_pass",
     "check_instance",
     "check_like",
     "check_loss",
     "check_relaxed",
-    "check_scalar",
     "check_state",
     "check_sums",
+    "check_tensor",
     "reads_are_due",
-    "with_likely_cause",
 ]
 
 _SLACK = 1e-3
 """How far from 1 the sum of a row of probabilities may be by rounding."""
+_EVERY = 20
 
 
 def check_instance(part: object, method: str, found: object, kind: type) -> None:
@@ -56,20 +40,23 @@ def check_instance(part: object, method: str, found: object, kind: type) -> None
         raise _wrong(part, method, found, f"an object of type {kind.__name__}")
 
 
+def check_tensor(part: object, method: str, found: Any, shape: Sequence[int]) -> None:
+    """Raise a UserError unless a part returned a tensor of this shape."""
+    if not isinstance(found, Tensor) or found.shape != torch.Size(shape):
+        raise _wrong(part, method, found, f"a tensor of shape {list(shape)}")
+
+
 def check_like(
     part: object, method: str, found: Any, like: Mapping[str, Tensor], *, some: bool = False, finite: bool = False
 ) -> None:
     """Raise a UserError unless a part returned tensors of the names and shapes of ``like``, or ``some`` of them."""
-
-    def wrong() -> UserError:
-        return _wrong(part, method, found, f"tensors of these shapes: {_shapes(like)}")
-
-    if not isinstance(found, Mapping) or not (found.keys() <= like.keys() if some else found.keys() == like.keys()):
-        raise wrong()
-    for name, value in found.items():
-        if not isinstance(value, Tensor) or value.shape != like[name].shape:
-            raise wrong()
-        if finite and not bool(torch.isfinite(value).all()):
+    is_named = isinstance(found, Mapping) and (found.keys() <= like.keys() if some else found.keys() == like.keys())
+    if not is_named or not all(
+        isinstance(one, Tensor) and one.shape == like[name].shape for name, one in found.items()
+    ):
+        raise _wrong(part, method, found, f"tensors of these shapes: {_shapes(like)}")
+    for name, value in found.items() if finite else ():
+        if not bool(torch.isfinite(value).all()):
             raise _wrong(part, method, f"numbers in {name!r} that are not finite", "finite numbers")
 
 
@@ -95,20 +82,14 @@ def check_relaxed(part: Relaxation, blocks: Sequence[DecisionBlock], alpha: Mapp
         raise _wrong(part, "relax", "a mixture without gradient", "one that is differentiable in α")
 
 
-def check_scalar(part: object, method: str, found: Any) -> None:
-    """Raise a UserError unless a part returned a tensor of one number."""
-    if not isinstance(found, Tensor) or found.dim():
-        raise _wrong(part, method, found, "None or a tensor without dimensions")
-
-
 def check_loss(task: BaseTask, loss: Any, outputs: Tensor) -> None:
     """Raise a UserError unless a task returned a loss of one number that depends on the outputs."""
-    expected = "it must return a tensor without dimensions, such as the mean over the batch"
-    if not isinstance(loss, Tensor):
-        raise UserError(f"{task.loss_name} returned {_kind(loss)}; {expected}.")
-    if loss.dim() or not loss.is_floating_point():
-        kind = str(loss.dtype).removeprefix("torch.")
-        raise UserError(f"{task.loss_name} returned a tensor of shape {list(loss.shape)} and type {kind}; {expected}.")
+    if not isinstance(loss, Tensor) or loss.dim() or not loss.is_floating_point():
+        kind = f" and type {str(loss.dtype).removeprefix('torch.')}" if isinstance(loss, Tensor) else ""
+        raise UserError(
+            f"{task.loss_name} returned {_named(loss)}{kind}; it must return a tensor without dimensions, such as the "
+            f"mean over the batch."
+        )
     if outputs.requires_grad and not loss.requires_grad:
         raise UserError(
             f"{task.loss_name} returned a number that does not depend on the outputs, so the weights cannot learn; "
@@ -116,56 +97,17 @@ def check_loss(task: BaseTask, loss: Any, outputs: Tensor) -> None:
         )
 
 
-@contextmanager
-def check_first_pass(supernet: nn.Module, outputs: int) -> Iterator[None]:
-    """Check the outputs of all operations and of the supernet inside the block."""
-    strides: dict[nn.Module, int] = {
-        operation: edge.stride
-        for cell in supernet.modules()
-        if isinstance(cell, MixedCell)
-        for edge in cell.connections
-        for operation in edge.operations
-    }
-
-    def check_operation(operation: nn.Module, given: tuple[Any, ...], found: Any) -> None:
-        x, stride = given[0], strides[operation]
-        shape = [*x.shape[:2], *(-(-size // stride) for size in x.shape[2:])]
-        _check_shape(operation, found, shape)
-        if bool(torch.isfinite(x).all()) and not bool(torch.isfinite(found).all()):
-            raise _wrong(operation, "forward", "numbers that are not finite", "finite numbers for finite ones")
-        trained = torch.is_grad_enabled() and any(weight.requires_grad for weight in operation.parameters())
-        if trained and not found.requires_grad:
-            raise _wrong(operation, "forward", "a tensor without gradient", "one that is differentiable in its weights")
-
-    def check_outputs(network: nn.Module, given: tuple[Any, ...], found: Any) -> None:
-        for one in found if isinstance(found, tuple) else (found,):
-            _check_shape(network, one, [len(given[0]), outputs])
-
-    handles = [operation.register_forward_hook(check_operation) for operation in strides]
-    handles.append(supernet.register_forward_hook(check_outputs))
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _check_shape(module: nn.Module, found: Any, shape: list[int]) -> None:
-    if not isinstance(found, Tensor) or list(found.shape) != shape:
-        raise _wrong(module, "forward", found, f"a tensor of shape {shape}")
-
-
 def _wrong(part: object, method: str, found: Any, expected: str) -> UserError:
-    if isinstance(found, Tensor):
-        found = f"a tensor of shape {list(found.shape)}"
-    elif isinstance(found, Mapping):
-        found = f"a dictionary with {_shapes(found) or 'nothing'}"
-    elif not isinstance(found, str):
-        found = _kind(found)
+    found = found if isinstance(found, str) else _named(found)
     return UserError(f"{type(part).__name__}.{method} returned {found[:200]}; it must return {expected[:200]}.")
 
 
-def _kind(found: Any) -> str:
+def _named(found: Any) -> str:
+    """Say what kind of object was returned."""
+    if isinstance(found, Tensor):
+        return f"a tensor of shape {list(found.shape)}"
+    if isinstance(found, Mapping):
+        return f"a dictionary with {_shapes(found) or 'nothing'}"
     return "None" if found is None else f"an object of type {type(found).__name__}"
 
 
@@ -178,85 +120,37 @@ def _shapes(tensors: Mapping[str, Any]) -> str:
     return ", ".join([*shown, *(["…"] if len(tensors) > 3 else [])])
 
 
-_EVERY = 20
-_SUSPICIOUS = 200.0
-"""A knob that is so many times its default is named as the cause; a short search multiplies α's rate by up to 125."""
-
-
 def reads_are_due(state: SearchState) -> bool:
     """Tell whether this step checks its numbers: every step on a CPU, else every 20th and the last of an epoch."""
     return reads_are_free(state.device) or not state.step % _EVERY or state.step + 1 == state.steps
 
 
-def check_finite(what: str, value: float, state: SearchState) -> None:
-    """Raise a DivergedError if a number of the step being taken is not finite."""
-    if not math.isfinite(value):
-        raise DivergedError(_message(what, value, state.epoch, state.step + 1))
+def check_finite(
+    what: str, value: float | Tensor, state: SearchState, lower: str = "weights.lr or weights.clip", taken: int = 0
+) -> None:
+    """Raise a DivergedError if numbers of a step are not finite; ``lower`` names the settings that may help.
+
+    The step is the present one, or the last if it is ``taken``.
+    """
+    if not bool(torch.isfinite(torch.as_tensor(value)).all()):
+        found = "not finite" if isinstance(value, Tensor) else value
+        raise DivergedError(
+            f"{what} became {found} at step {state.step + 1 - taken} of epoch {state.epoch + 1}; lower {lower} and "
+            f"start again."
+        )
 
 
-def check_arch_gradient(gradient: Alpha, hypergradient: Hypergradient, state: SearchState) -> None:
-    """Raise a DivergedError if the gradient of α is not finite."""
-    for name, value in gradient.items() if reads_are_due(state) else ():
-        if not bool(torch.isfinite(value).all()):
-            raise DivergedError(
-                f"the architecture gradient of block {name!r}, by {type(hypergradient).__name__}, became not finite at "
-                f"step {state.step + 1} of epoch {state.epoch + 1}; lower weights.lr or what scales the hypergradient "
-                f"(its lr, eta), and start again."
-            )
-
-
-def check_alpha(alpha: Alpha, where: str, state: SearchState) -> None:
-    """Raise a DivergedError if architecture parameters are not finite."""
-    for name, value in alpha.items() if reads_are_due(state) else ():
-        if not bool(torch.isfinite(value).all()):
-            raise DivergedError(
-                f"the architecture parameters {name!r} became not finite {where}, step {state.step + 1} of epoch "
-                f"{state.epoch + 1}; lower its learning rate (arch_optimizer.lr, --alpha-budget), and start again."
-            )
+def check_all_finite(what: str, tensors: Mapping[str, Tensor], state: SearchState, lower: str) -> None:
+    """Do the same for several tensors, if this step reads numbers."""
+    for name, value in tensors.items() if reads_are_due(state) else ():
+        check_finite(f"{what} {name!r}", value, state, lower)
 
 
 def check_state(state: SearchState) -> None:
     """Raise a DivergedError if weights or architecture parameters, or a loss of the epoch, are not finite."""
     for name, total in state.sums.plain().items() if not reads_are_free(state.device) else ():
         if name.endswith("_loss"):
-            check_finite(f"the {name.replace('_', ' ')}", total, state)
+            check_finite(f"the {name.replace('_', ' ')}", total, state, taken=1)
     for kind, values in (("weights", state.weights), ("architecture parameters", state.alpha)):
         for name, value in values.items():
-            if not bool(torch.isfinite(value).all()):
-                raise DivergedError(_message(f"the {kind} {name!r}", "not finite", state.epoch, state.step))
-
-
-def with_likely_cause(error: DivergedError, method: Method, weights: WeightTraining, usual: WeightTraining) -> str:
-    """Return the message of a divergence; if a knob is far above its default, advise to lower that one.
-
-    ``usual`` are the weight-training settings of the space.
-    """
-    parts: dict[str, tuple[Any, Any]] = {"weights": (weights, usual)}
-    own: dict[str, Any] = {"arch_optimizer": method.arch_optimizer, "hypergradient": method.hypergradient}
-    own |= {name_of(part) or type(part).__name__: part for part in method.regularizers}
-    for name, part in own.items():
-        with suppress(TypeError):  # a user's own part, which may need arguments
-            parts[name] = part, type(part)()
-    factors = {f"{name}.{knob}": one for name, pair in parts.items() for knob, one in _factors(*pair).items()}
-    likely = max(factors, key=lambda knob: factors[knob], default="")
-    if not likely or factors[likely] < _SUSPICIOUS:
-        return str(error)
-    what = str(error).partition(";")[0]
-    return f"{what}; {likely} is {factors[likely]:.2g} times its default: lower it and start again."
-
-
-def _factors(part: Any, usual: Any) -> dict[str, float]:
-    """Return by how much the numbers of a part are above its defaults."""
-    if not is_dataclass(part):
-        return {}
-    defaults = knobs_of(usual)
-    return {
-        knob: value / defaults[knob]
-        for knob, value in knobs_of(part).items()
-        if isinstance(value, float) and isinstance(defaults[knob], int | float) and defaults[knob] > 0
-    }
-
-
-def _message(what: str, value: float | str, epoch: int, step: int) -> str:
-    when = f"step {step} of epoch {epoch + 1}"
-    return f"{what} became {value} at {when}; lower weights.lr or weights.clip and start again."
+            check_finite(f"the {kind} {name!r}", value, state, taken=1)

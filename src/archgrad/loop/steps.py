@@ -33,8 +33,7 @@ from archgrad.loop.loaders import StepBatches
 from archgrad.loop.losses import BilevelStep, SupernetLosses
 from archgrad.loop.state import BatchMetrics, SearchState
 from archgrad.loop.step_checks import (
-    check_alpha,
-    check_arch_gradient,
+    check_all_finite,
     check_finite,
     check_instance,
     check_like,
@@ -124,8 +123,6 @@ class Stepper:
         alpha = leaves(state.alpha)
         relaxed = self._perturbed(alpha, batch, state)
         result = self._move_weights(state, relaxed, batch, joint=True)
-        if not result.mixture_gradients:  # an overflow in float16
-            return result
         terms = [(relaxed.mixture[name] * gradient).sum() for name, gradient in result.mixture_gradients.items()]
         terms += self.losses.outer_terms(alpha, relaxed, state)
         (gradient,) = gradients(lambda: sum(terms[1:], start=terms[0]), alpha)
@@ -143,16 +140,16 @@ class Stepper:
         return self.losses.perturb(relaxed, batch, state)
 
     def _move_alpha(self, state: SearchState, gradient: Alpha, following: HypergradientState) -> None:
-        """Take a step of α; after an overflow in float16, α and all states stay as they were."""
+        """Take a step of α."""
         optimizer = self.method.arch_optimizer
-        if state.loss_scale is not None and state.loss_scale.overflowed(gradient.values()):
-            return
-        check_arch_gradient(gradient, self.method.hypergradient, state)
+        what = f"the architecture gradient by {type(self.method.hypergradient).__name__} of"
+        check_all_finite(what, gradient, state, "weights.lr, or what scales the hypergradient (its lr, eta),")
         moved = optimizer.step(state.alpha, gradient, state.arch_state)
         check_instance(optimizer, "step", moved, tuple)
         alpha, arch_state = moved
         check_like(optimizer, "step", alpha, state.alpha)
-        check_alpha(alpha, f"in the step of {type(optimizer).__name__}", state)
+        what = f"the step of {type(optimizer).__name__} in the architecture parameters"
+        check_all_finite(what, alpha, state, "its learning rate (arch_optimizer.lr, --alpha-budget)")
         state.alpha, state.arch_state, state.hypergradient_state = alpha, arch_state, following
 
     def _move_weights(self, state: SearchState, relaxed: Relaxed, batch: Batch, joint: bool = False) -> StepResult:
@@ -175,9 +172,6 @@ class Stepper:
         norm = torch.nn.utils.clip_grad_norm_(passed.inputs.values(), self.weights.clip)
         loss = self.losses.task_loss(passed.outputs, batch.targets)
         metrics = self._metrics("train", loss, passed.outputs, batch.targets, state)
-        if state.loss_scale is not None and state.loss_scale.overflowed([norm]):
-            state.optimizer.zero_grad(set_to_none=True)
-            return StepResult(metrics, {})
         if reads_are_due(state):
             _check_norm(norm.item(), added, state)
         for group in state.optimizer.param_groups:
