@@ -12,7 +12,7 @@ import torch
 from experiments import experiment_of
 
 import archgrad as ag
-from archgrad.cli.dry_run import duration
+from archgrad.cli.search import duration
 from archgrad.cli.listing import published_texts
 from archgrad.config import SearchConfig, read_run_config
 from archgrad.config.images import published_lines

@@ -2,12 +2,14 @@
 
 from archgrad.recipes.build import listed
 from archgrad.recipes.methods import (
+    RECIPE_GROUPS,
     RECIPES,
     amended,
     beta_darts,
     darts,
     darts_minus,
     darts_pt,
+    described,
     drnas,
     dsnas,
     gaea,
@@ -30,6 +32,7 @@ __all__ = [
     "FAMILIES",
     "OURS",
     "RECIPES",
+    "RECIPE_GROUPS",
     "SETTINGS",
     "PublishedRun",
     "Setting",
@@ -39,6 +42,7 @@ __all__ = [
     "darts_minus",
     "darts_pt",
     "declared",
+    "described",
     "drnas",
     "dsnas",
     "family_of",
