@@ -9,11 +9,12 @@ import numpy
 import pytest
 import torch
 
+from archgrad.cli.listing import KINDS
 from archgrad.config import SearchConfig, config_to_toml, read_config
 from archgrad.config.naming import named_config
 from archgrad.config.resolve import method_of, resolve
 from archgrad.discretizers import DISCRETIZERS
-from archgrad.recipes import RECIPES
+from archgrad.recipes import RECIPE_GROUPS, RECIPES, described
 from archgrad.tables.nasbench201.cells import codes_by_name
 
 BEST = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
@@ -196,26 +197,29 @@ def test_what_is_refused_before_training_leaves_nothing_behind(archgrad):
     assert not Path("runs").exists()
 
 
-LISTED = {
-    "spaces": "s4:", "methods": "arch_optimizer.lr=0.0003", "relaxations": "softmax: ", "hypergradients": "neumann: ",
-    "optimizers": "adam: ", "regularizers": "entropy: ", "discretizers": "discretizer.most=2", "callbacks": "doctor: ",
-    "blackbox": "random", "tasks": "classification: ", "data": "parquet:PATH", "genotypes": "parameters",
-    "presets": "quick: ",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", LISTED)
-def test_lists_have_a_sentence_for_everything(archgrad, what):
+@pytest.mark.parametrize("what", KINDS)
+def test_lists_have_a_line_for_each_and_all_settings_of_one(archgrad, what):
     code, out, _ = archgrad("list", what)
     assert code == 0
-    assert LISTED[what] in out
-    assert not [line for line in out.splitlines() if line.endswith(":")]
-    members = {"methods": RECIPES, "discretizers": DISCRETIZERS}.get(what)
-    if members is not None:
-        entries = [line.split(": ", 1) for line in out.splitlines() if not line.startswith(" ")]
-        assert [name for name, _ in entries] == list(members)
-        assert len({sentence for _, sentence in entries}) == len(entries)
-        assert all(sentence.endswith(".") and "partial(" not in sentence for _, sentence in entries)
+    *lines, empty, more = out.splitlines()
+    assert (empty, more) == ("", f"all settings of one: `archgrad list {what} NAME`")
+    names = list(KINDS[what].rows())
+    entries = [line.split(maxsplit=1) for line in lines if not line.endswith(":")]
+    assert [name for name, _ in entries] == names
+    assert all(len(sentence) > 10 and "partial(" not in sentence for _, sentence in entries)
+    code, out, _ = archgrad("list", what, names[0].removesuffix(":PATH"))
+    assert (code, out.startswith(names[0])) == (0, True)
+
+
+def test_methods_stand_below_what_they_change_with_their_papers(archgrad):
+    out = archgrad("list", "methods")[1]
+    assert [line for line in out.splitlines() if line.endswith(":")] == [f"{group}:" for group in RECIPE_GROUPS]
+    assert "  gaea-gdas          Li et al., 2021      GAEA on GDAS: one sampled operation per edge\n" in out
+    assert {name for name in RECIPES if not described(name)[0]} == {"lambda-gaea-simultaneous"}
+    out = archgrad("list", "regularizers", "layer-alignment")[1]
+    assert ["layer-alignment.weight", "0.125", "a", "number", "of", "0", "or", "more"] in map(
+        str.split, out.splitlines()
+    )
 
 
 def test_the_command_line_wins_over_the_file(archgrad, tmp_path):

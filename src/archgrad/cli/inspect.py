@@ -115,8 +115,10 @@ def show_diagnosis(found: Mapping[str, Any], everything: bool = False) -> str:
     if diagnosis is None and not found["curves"]:
         return "\n".join([*lines, "searched without gradients: an epoch is a query, and there is no diagnosis"])
     if everything:
-        lines += [f"{name} {value:.5g}" for name, value in last.items() if isinstance(value, float)]
-        lines += ["", *_table(found["curves"])]
+        others = {
+            name: value for name, value in last.items() if isinstance(value, float) and name not in found["curves"]
+        }
+        lines += [*(f"{name} {value:.5g}" for name, value in others.items()), "", *_table(found["curves"])]
     picture = found["picture"]
     drawn = f"curves: {picture}" if picture else "to draw curves, install matplotlib: `pip install 'archgrad[plot]'`"
     return "\n".join([*lines, drawn, *([] if everything else [_MORE])])
