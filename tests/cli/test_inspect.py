@@ -169,7 +169,7 @@ def test_after_a_switch_nobody_is_told_to_switch(archgrad):
         (["run", "--batches", 2], "--batches works only with --hypergradient or --layers"),
         (["run", "--layers", "--steps", 2], "--steps works only with --hypergradient"),
         (["run", "--discretization", "--batches", 3], "--batches works only with --hypergradient or --layers"),
-        (["run", "--device", "cpu"], "--device works only with --hypergradient, --discretization or --layers"),
+        (["run", "--device", "cpu"], "--device works only with --hypergradient or --discretization or --layers"),
         (["run", "--out", "curves.jpg"], "unknown picture format '.jpg'"),
         (["run", "--out", "run/config.toml/x.svg"], "cannot be written"),
         (["nowhere"], "is not a run directory"),

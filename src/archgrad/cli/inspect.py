@@ -115,10 +115,8 @@ def show_diagnosis(found: Mapping[str, Any], everything: bool = False) -> str:
     if diagnosis is None and not found["curves"]:
         return "\n".join([*lines, "searched without gradients: an epoch is a query, and there is no diagnosis"])
     if everything:
-        others = {
-            name: value for name, value in last.items() if isinstance(value, float) and name not in found["curves"]
-        }
-        lines += [*(f"{name} {value:.5g}" for name, value in others.items()), "", *_table(found["curves"])]
+        others = [name for name, value in last.items() if isinstance(value, float) and name not in found["curves"]]
+        lines += [*(f"{name} {last[name]:.5g}" for name in others), "", *_table(found["curves"])]
     picture = found["picture"]
     drawn = f"curves: {picture}" if picture else "to draw curves, install matplotlib: `pip install 'archgrad[plot]'`"
     return "\n".join([*lines, drawn, *([] if everything else [_MORE])])
