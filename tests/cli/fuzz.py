@@ -190,6 +190,8 @@ class Lines:
     def line(self) -> list[str]:
         """Return a command with all of its arguments and some of its options."""
         draw = self.random
+        if draw.random() < 0.02:
+            return [draw.choice(ODD) for _ in range(draw.randint(0, 2))]
         command = draw.choices(list(self.commands), [6 if name in FIRST else 2 for name in self.commands])[0]
         line, options = [command, *FIRST.get(command, [])], []
         for one in self.commands[command]:
