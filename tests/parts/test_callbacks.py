@@ -92,11 +92,6 @@ def test_a_resumed_search_records_the_same(name: str, tmp_path: Path) -> None:
     assert [{**r, "seconds": 0} for r in whole.history] == [{**r, "seconds": 0} for r in resumed.history]
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(UserError, match="unknown callback 'docter'; did you mean 'doctor'"):
-        CALLBACKS.create("docter")
-
-
 @dataclass(frozen=True)
 class SkipPull(Callback):
     """A user's own: measures what the cells want of the first choice, and stops after some epochs."""

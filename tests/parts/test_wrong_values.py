@@ -50,6 +50,10 @@ UNBOUNDED = {"EntropyTerm.weight", "Site.salt", "Descent.velocity"}
 """The only fields that may be as small as one likes; of the last, only a type checker knows the type."""
 
 
+POSITIVE = ("lr", "eps", "steps", "keep", "samples", "window", "channels", "cells", "epochs", "batch_size", "betas")
+"""Names of fields that may not be 0 anywhere."""
+
+
 def fits(kind: Any, value: object) -> bool:
     try:
         check_value("value", value, kind)
@@ -66,7 +70,11 @@ def test_wrong_values_of_fields_are_named(name: str) -> None:
     hints = get_type_hints(type(part), include_extras=True)
     for field in (field for field in fields(part) if field.init):
         kind, path = hints[field.name], f"{type(part).__name__}.{field.name}"
-        low = [] if path in UNBOUNDED else [-1, -(10**6)]
+        low = (
+            []
+            if path in UNBOUNDED
+            else [-1, -(10**6), *([0] if field.name in POSITIVE and path != "Descent.lr" else [])]
+        )
         for value in (value for value in [*low, *WRONG] if any(value is one for one in low) or not fits(kind, value)):
             with pytest.raises(UserError) as caught:
                 make(**{field.name: value})
