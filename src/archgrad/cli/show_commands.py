@@ -16,20 +16,9 @@ from archgrad.cli.options import AsJson, with_config_options
 from archgrad.errors import UserError
 
 __all__ = [
-    "convert",
-    "cost",
-    "draw",
-    "export",
-    "inspect",
-    "list_",
-    "plot",
-    "predict",
-    "query",
-    "report",
-    "status",
-    "top",
+    "convert", "cost", "draw", "export", "inspect", "list_", "plot", "predict", "query", "report", "status", "top",
     "watch",
-]
+]  # fmt: skip
 
 
 @partial(with_config_options, defaults={"device": "that of the run"})

@@ -34,29 +34,10 @@ from archgrad.supernet import SupernetOptions
 from archgrad.training.schedule import Level, Updates
 
 __all__ = [
-    "RECIPES",
-    "RECIPE_GROUPS",
-    "amended",
-    "beta_darts",
-    "darts",
-    "darts_minus",
-    "darts_pt",
-    "described",
-    "drnas",
-    "dsnas",
-    "gaea",
-    "gdas",
-    "idarts",
-    "lambda_darts",
-    "named",
-    "p_darts",
-    "pc_darts",
-    "r_darts",
-    "random_nas",
-    "sdarts",
-    "snas",
-    "xnas",
-]
+    "RECIPES", "RECIPE_GROUPS", "amended", "beta_darts", "darts", "darts_minus", "darts_pt", "described", "drnas",
+    "dsnas", "gaea", "gdas", "idarts", "lambda_darts", "named", "p_darts", "pc_darts", "r_darts", "random_nas",
+    "sdarts", "snas", "xnas",
+]  # fmt: skip
 
 Space = SearchSpace | str
 """The space whose published settings a recipe has, or its name."""
