@@ -256,7 +256,7 @@ def _judged(code: object, out: str, err: str) -> Outcome:
         return Outcome("raw output", f"a long value in {text[-600:][:200]!r}")
     if code not in (0, 1, 2) or "Traceback" in err:
         return Outcome("traceback", f"exit code {code!r}: {err[-300:]}")
-    if code == 0 or "the first step" in err or "Usage: " in out:
+    if code == 0 or "the first step" in err or "Commands:" in text:
         return Outcome("ok", "")
     return Outcome("sentence" if "error: " in err.lower() else "traceback", err.rstrip().rpartition("\n")[2])
 

@@ -75,6 +75,7 @@ def test_a_killed_fit_is_resumed_from_elsewhere(archgrad, planned, tmp_path, mon
         (("--compare", "0"), "--compare"),
         (("--set", "weights.lr=x"), "weights.lr"),
         (("digits", "--data", "digits"), "the data is given twice"),
+        (("a b " * 2000,), "unknown data"),
         (("--data", "folder:nowhere"), "nowhere"),
         (("--out", "full"), "full is not empty; choose a new folder"),
     ],
