@@ -62,6 +62,12 @@ def test_damaged_and_hostile_files_are_sentences(way, archgrad, tmp_path):
             assert (code, "\x1b" in out + err, "error: " in err) == (2, False, True), arguments
 
 
+@pytest.mark.parametrize("command", ["status", "compare", "resume", "plot", "draw", "list"])
+def test_no_message_echoes_a_long_value(command, archgrad):
+    code, out, err = archgrad(command, "a b " * 2000)
+    assert (code, "a b " * 51 in out + err) == (2, False)
+
+
 def test_run_names_are_shown_escaped(archgrad, tmp_path):
     shutil.copytree(STORED, tmp_path / f"run{ESCAPES}")
     for command in (["inspect"], ["resume"], ["plot", "--measure", "train_loss"]):

@@ -64,7 +64,9 @@ def plan_of(given: Path | None, out: Path | None, request: Mapping[str, Any]) ->
         where = request["spaces"] or "nasbench201", request["data"] or "digits"
         return out, planned(methods, seeds or 3, *where, request["common"])
     if not exists(given):
-        raise UserError(f"there is no study or file {given}; name methods with --methods and a folder with -o.")
+        raise UserError(
+            f"there is no study or file {str(given)[:150]}; name methods with --methods and a folder with -o."
+        )
     others = [*places, *request["common"]]
     if not given.is_dir():
         others = [*(["methods"] if methods else []), *others]
