@@ -124,6 +124,6 @@ def test_plot_and_inspect_read_it(archgrad, tmp_path: Path) -> None:
 
 
 def test_the_command_lists_them(archgrad) -> None:
-    code, out, _ = archgrad("list", "blackbox")
+    code, out, _ = archgrad("list", "blackbox", "regularized-evolution")
     assert code == 0
-    assert "regularized-evolution.population=10" in out
+    assert ["regularized-evolution.population", "10"] in [line.split()[:2] for line in out.splitlines()]

@@ -51,7 +51,6 @@ def test_processes_of_their_own_compute_a_study(archgrad):
     assert "0 of 1 runs finished, 1 waiting" in err
     assert "1 of 1 runs finished" in err
     assert f"{PLACE}, by heldout_accuracy" in out
-    assert "checklist of good practice" in out
     assert Path("study", PLACE, "gaea-simultaneous-seed0", "summary.json").exists()
 
 
@@ -97,7 +96,6 @@ def test_tables_have_other_formats(archgrad, engine, study):
     assert [row["variant"] for row in content["results"]] == ["gdas", "gaea-simultaneous"]
     assert content["pairs"][0]["first"] == "gdas"
     assert "No winner" in content["verdicts"][PLACE]
-    assert len(content["checklist"]) == 18
 
 
 def test_a_study_that_is_computed_elsewhere_can_be_reported(archgrad, engine, study):
@@ -180,32 +178,21 @@ def test_the_quick_study_of_the_repository_runs_at_a_small_size(archgrad, engine
         (["-o", "s"], "name methods to compare, such as --methods darts,gaea"),
         ([], "name methods to compare, such as --methods darts,gaea"),
         (["--methods", "pc-darts", "--epochs", 2, "-o", "s"], "does not move in the first 15 epochs"),
-        (["--methods", "random-search", "-o", "s"], "no table has short trainings of the space 'nasbench201' on"),
         (["--methods", "darts"], "give the folder of the study: -o STUDY"),
-        (["--methods", "dartz", "-o", "s"], "unknown method 'dartz'; did you mean 'darts'"),
         (["--methods", "randomsearch", "-o", "s"], "unknown method 'randomsearch'; did you mean 'random-search'"),
         (["--methods", "darts", "--spaces", "nasbench", "-o", "s"], "unknown space 'nasbench'"),
-        (["--methods", "darts", "--data", "digitz", "-o", "s"], "unknown data 'digitz'"),
-        (["--methods", "darts", "--seeds", "0", "-o", "s"], "seeds is 0"),
-        (["--methods", "darts,gaea", "--seeds", "99999", "-o", "s"], "would have 199,998 runs"),
-        (["--methods", "darts", "--seeds", "9" * 30, "-o", "s"], "seeds is 999"),
-        (["--methods", "a/b", "-o", "s"], "cannot be part of a path"),
-        (["--methods", "darts,DARTS", "-o", "s"], "the variant 'darts' is given twice"),
         (["--methods", "darts", "--set", "x.y=1", "-o", "s"], "unknown part in a setting: 'x'"),
         (["--methods", "darts", "--table", "xml", "-o", "s"], "unknown table format 'xml'"),
-        (["--methods", "darts", "--engine", "cloud", "-o", "s"], "unknown engine 'cloud'"),
         (["--methods", "darts", "-o", "/proc/study"], "cannot be written"),
         (["--methods", "darts", "-o", "stranger"], "is no study, but holds thesis.txt"),
         (["stranger"], "stranger is no study: it has no study.toml"),
         (["missing.toml"], "there is no study or file missing.toml"),
-        (["empty.toml"], "a study needs at least one variant"),
         (["good.toml", "--epochs", "3"], "epochs cannot be given beside a file"),
     ],
 )  # fmt: skip
 def test_bad_input_is_a_sentence_and_leaves_nothing(archgrad, arguments, sentence):
     Path("stranger").mkdir()
     Path("stranger", "thesis.txt").touch()
-    Path("empty.toml").touch()
     Path("good.toml").write_text("[variant.darts]")
     code, _, err = archgrad("compare", *arguments)
     assert (code, sentence in err, "Traceback" in err) == (2, True, False), err
@@ -216,9 +203,7 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(archgrad, arguments, sentenc
 def test_a_begun_study_refuses_other_options_and_measures(archgrad, engine, study):
     for arguments, sentence in (
         (["compare", study, "--epochs", 3], "epochs cannot change in a begun study"),
-        (["compare", "--methods", "gdas", "--epochs", 9, "-o", study], "begun with other common options"),
         (["compare", study, "-o", "other"], "is the folder of a study already"),
-        (["compare", study, "--measure", "heldout_acuracy"], "did you mean 'heldout_accuracy'"),
         (["top", study, "-k", 0], "-k"),
         (["top", "nothing"], "nothing"),
         (["status", "nothing"], "nothing is no study"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -24,6 +25,17 @@ def test_heavy_libraries_stay_out(program):
     check = f"{program}\nimport sys; print([name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("archgrad insp", "inspect"), ("archgrad search --ep", "--epochs"), ("archgrad search --q", "")],
+)
+def test_the_shell_completes_commands_and_options(words, found):
+    asked = {"_ARCHGRAD_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    program = "import sys, archgrad.cli; sys.argv = ['archgrad']; archgrad.cli.main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **asked})
+    assert done.stdout.split() == found.split()
 
 
 def test_python_dash_m():

@@ -130,13 +130,10 @@ def test_a_killed_selection_is_resumed(archgrad, tmp_path, monkeypatch):
     [
         ((CELL, "darts-v2"), "select among architectures of one space"),
         ((CELL, "--searches", 2), "--searches repeats a search, but"),
-        ((CELL, OTHER, "--held-out", 0), "held_out is 0, but a selection ranks by held-out images"),
         (("nothing",), "unknown well-known cell 'nothing'"),
         ((CELL, "--out", "full"), "full is not empty; choose a new folder"),
         ((CELL, "--seeds", 0), "Invalid value for '--seeds'"),
-        ((CELL, "--protocol", "gaia"), "unknown protocol 'gaia'; did you mean 'gaea'?"),
     ],
-    ids=["two-spaces", "searches", "held-out", "unknown", "full", "seeds", "protocol"],
 )
 def test_mistakes_leave_nothing_behind(archgrad, tmp_path, arguments, message):
     (tmp_path / "full").mkdir()

@@ -92,11 +92,6 @@ def test_a_resumed_search_records_the_same(name: str, tmp_path: Path) -> None:
     assert [{**r, "seconds": 0} for r in whole.history] == [{**r, "seconds": 0} for r in resumed.history]
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(UserError, match="unknown callback 'docter'; did you mean 'doctor'"):
-        CALLBACKS.create("docter")
-
-
 @dataclass(frozen=True)
 class SkipPull(Callback):
     """A user's own: measures what the cells want of the first choice, and stops after some epochs."""
@@ -239,10 +234,10 @@ def test_a_search_leaves_the_process_as_it_was(tmp_path: Path) -> None:
 
 
 def test_the_command_takes_callbacks_by_name(archgrad: Any, tmp_path: Path) -> None:
-    code, out, _ = archgrad("list", "callbacks")
+    code, out, _ = archgrad("list", "callbacks", "all")
     assert code == 0
     assert all(f"{name}: " in out for name in CALLBACKS)
-    assert "    stationarity.every=250, stationarity.lam=0.01" in out
+    assert ["stationarity.every", "250"] in [line.split()[:2] for line in out.splitlines()]
     small = ("--channels", 2, "--cells", 1, "--limit", 40, "--batch-size", 10, "--epochs", 1, "--method", "gaea")
     wanted = ("--callback", "stationarity", "--callback", "inner-curvature", "--set", "stationarity.steps=2")
     code, _, err = archgrad("search", *small, *wanted, "--out", "run")

@@ -348,39 +348,9 @@ def test_hypergradients_are_values(member: Hypergradient) -> None:
         member.products = "exact"  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: Unrolled(lr=0.0), r"hypergradient.lr is 0.0; it must be a number greater than 0"),
-        (lambda: Unrolled(lr=float("nan")), r"hypergradient.lr is nan; it must be a number greater than 0"),
-        (lambda: TruncatedReverse(2, 2, lr=-1.0), r"hypergradient.lr is -1.0; it must be a number greater than 0"),
-        (lambda: TruncatedReverse(2.0, 2), r"hypergradient.steps is 2.0; it must be at least 1 and a whole number"),
-        (lambda: TruncatedReverse(2, 3), r"TruncatedReverse keeps 3 of 2 steps; keep at most 2\."),
-        (lambda: TruncatedReverse(2, 0), r"hypergradient.keep is 0; it must be at least 1"),
-        (lambda: TruncatedReverse(0, 1), r"hypergradient.steps is 0; it must be at least 1"),
-        (lambda: Neumann(-1), r"hypergradient.terms is -1; it must be at least 0 and a whole number\."),
-        (lambda: Neumann(2, 0.0), r"hypergradient.lr is 0.0; it must be a number greater than 0"),
-        (lambda: Neumann(2, float("nan")), r"hypergradient.lr is nan; it must be a number greater than 0"),
-        (
-            lambda: Neumann(2, "fast"),
-            r"hypergradient.lr is 'fast'; it must be a number greater than 0 or 'auto' or None\.",
-        ),
-        (lambda: ConjugateGradient(0), r"hypergradient.steps is 0; it must be at least 1"),
-        (
-            lambda: ConjugateGradient(2, -0.1),
-            r"hypergradient.damping is -0.1; it must be a number of 0 or more\.",
-        ),
-        (lambda: Amended(-0.1), r"hypergradient.eta is -0.1; it must be a number of 0 or more"),
-        (lambda: Amended(float("nan")), r"hypergradient.eta is nan"),
-        *(
-            (lambda member=member: dataclasses.replace(member, products="exat"), r"'exat'; did you mean 'exact'\?")
-            for member in WITH_PRODUCTS.values()
-        ),
-    ],
-)
-def test_bad_arguments_are_answered_with_sentences(make: Callable[[], Hypergradient], sentence: str) -> None:
-    with pytest.raises(UserError, match=sentence):
-        make()
+def test_no_more_steps_are_kept_than_there_are() -> None:
+    with pytest.raises(UserError, match=r"TruncatedReverse keeps 3 of 2 steps; keep at most 2\."):
+        TruncatedReverse(2, 3)
 
 
 @pytest.mark.parametrize("member", [Unrolled(), TruncatedReverse(), Neumann()])

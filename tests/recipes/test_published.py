@@ -399,9 +399,9 @@ def test_the_settings_of_a_method_are_listed_with_their_sources(archgrad: Any) -
     [
         (("methods", "lambda"), "unknown method 'lambda'"),
         (("methods", "darts", "--space", "dart"), "unknown space 'dart'"),
-        (("spaces", "darts"), "work only with `archgrad list methods NAME`"),
-        (("methods", "--space", "darts"), "work only with `archgrad list methods NAME`"),
-        (("methods", "darts", "--space", "darts", "--markdown"), "leave --space out"),
+        (("spaces", "dart"), "unknown space 'dart'"),
+        (("methods", "--space", "darts"), "--space works only with `archgrad list methods NAME`"),
+        (("methods", "darts", "--markdown"), "--markdown works only with `archgrad list methods all`"),
     ],
 )
 def test_mistakes_are_sentences(archgrad: Any, arguments: tuple[str, ...], sentence: str) -> None:

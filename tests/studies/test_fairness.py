@@ -39,7 +39,7 @@ def test_a_variant_that_says_otherwise_is_named() -> None:
     plan = fill_in_sizes(replace(PLAN, variants=(*PLAN.variants, long)))
     assert list(differences(plan, plan.benchmarks[0])) == [
         "epochs: 7 for long, 2 for the others",
-        "batch size: 16 for long, 64 for the others",
+        "batch_size: 16 for long, 64 for the others",
     ]
 
 

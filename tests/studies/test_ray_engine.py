@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -99,24 +98,6 @@ def test_a_cluster_that_does_not_answer_is_a_sentence(archgrad, tmp_path: Path) 
     assert code == 2
     assert f"no Ray cluster answers at '{address}'" in errors
     assert not (tmp_path / "s" / "study.toml").exists()
-
-
-def _answer(server: socket.socket, text: bytes) -> None:
-    connection, _ = server.accept()
-    with connection:
-        connection.sendall(text)
-
-
-@pytest.mark.parametrize(("answer", "told"), [(None, "timed out"), (b"HTTP/1.1 400 Bad Request\r\n", "something else")])
-def test_a_server_that_is_not_ray_is_a_sentence(
-    answer: bytes | None, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("archgrad.studies.engines.ray._SECONDS_TO_CONNECT", 0.2 if answer is None else 5.0)
-    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
-        if answer is not None:
-            pool.submit(_answer, server, answer)
-        with pytest.raises(UserError, match=f"no Ray cluster answers at .*{told}"):
-            make_engine("ray", 1, {"address": f"127.0.0.1:{server.getsockname()[1]}"})
 
 
 @pytest.mark.parametrize("address", ["here", "ray://127.0.0.1:10001", "127.0.0.1:x", ":6379"])

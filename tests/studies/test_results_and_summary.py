@@ -7,7 +7,6 @@ import pytest
 
 import archgrad as ag
 from archgrad import UserError
-from archgrad.studies.checklist import CHECKLIST
 from archgrad.studies.plan import Variant
 from archgrad.studies.results import read_results
 from archgrad.studies.summary import detail_table, main_table, number_table, pair_table, rank_table
@@ -149,24 +148,6 @@ def test_an_early_stop_counts_with_the_epoch_that_it_returned(tmp_path: Path) ->
     (results,) = read_results(folder, folder.plan())
     assert results.values("heldout_accuracy") == {"darts": {0: 70.0}}
     assert results.runs["darts"][0].seconds == 60.0
-
-
-def test_the_checklist_is_filled_in_from_the_runs(tmp_path: Path) -> None:
-    filled = {one.question: one for one in study_of(tmp_path).checklist()}
-    assert filled["Are failed runs counted and named?"].answer == "yes"
-    assert filled["Is random search in the same space among the methods?"].answer == "no"
-    one_benchmark = filled["Do all methods share one benchmark: data and split, space, and training of what they find?"]
-    assert one_benchmark.answer == "no"  # GAEA has no split
-    assert "same data and split: no" in one_benchmark.evidence
-
-
-def test_searches_without_gradients_have_another_budget_and_a_failed_random_search_is_none(tmp_path: Path) -> None:
-    runs = {"b-cifar10/darts-seed0": {ORACLE: 90.0}}
-    make_study(tmp_path, runs, DARTS, Variant("random-search", "random-search"), seeds=1)
-    filled = {CHECKLIST[one.question][-1]: one for one in ag.Study.load(tmp_path).checklist()}
-    assert filled["random_search"].answer == "no"
-    assert "same budget: no" in filled["same_budget"].evidence
-    assert "same data and split: no" in filled["same_training"].evidence
 
 
 def test_votes_count_the_runs_that_found_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from archgrad.cli.commands import cost, draw, inspect, list_, plot, query, search
-from archgrad.cli.convert import convert
-from archgrad.cli.model_commands import export, predict
+from archgrad.cli import run_commands as run
+from archgrad.cli import show_commands as show
 from archgrad.cli.options import GroupedCommand
-from archgrad.cli.page_commands import report, watch
-from archgrad.cli.study_commands import compare, status, top
-from archgrad.cli.workflow_commands import fit, resume, select, train
 from archgrad.distributed.environment import launched
 from archgrad.errors import ArchgradError, ProcessLostError, SearchInterrupted, UserError
 
@@ -30,7 +26,6 @@ app = typer.Typer(
     name="archgrad",
     help="Stable differentiable neural architecture search.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -114,8 +109,9 @@ def _options(
 
 
 _COMMANDS = (
-    search, resume, fit, train, select, compare, status, top, inspect, list_, query, convert, cost, draw, plot, report,
-    watch, export, predict,
+    run.search, run.resume, run.fit, run.train, run.select, run.compare, show.status, show.top, show.inspect,
+    show.list_, show.query, show.convert, show.cost, show.draw, show.plot, show.report, show.watch, show.export,
+    show.predict,
 )  # fmt: skip
 for _command in _COMMANDS:
     app.command(_command.__name__.removesuffix("_"), cls=GroupedCommand)(_command)

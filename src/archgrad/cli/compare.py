@@ -64,7 +64,9 @@ def plan_of(given: Path | None, out: Path | None, request: Mapping[str, Any]) ->
         where = request["spaces"] or "nasbench201", request["data"] or "digits"
         return out, planned(methods, seeds or 3, *where, request["common"])
     if not exists(given):
-        raise UserError(f"there is no study or file {given}; name methods with --methods and a folder with -o.")
+        raise UserError(
+            f"there is no study or file {str(given)[:150]}; name methods with --methods and a folder with -o."
+        )
     others = [*places, *request["common"]]
     if not given.is_dir():
         others = [*(["methods"] if methods else []), *others]
@@ -182,8 +184,7 @@ def show_status(study: Study, console: Console) -> None:
 
 
 def show_study(study: Study, measure: str | None, table: str | None, console: Console) -> None:
-    """Print the tables of a study, its verdicts and the checklist; only tables or numbers in another format."""
-    from rich.table import Table
+    """Print the tables of a study, and its verdicts; only tables or numbers in another format."""
     from rich.text import Text
 
     summaries = study.summaries(measure)
@@ -200,11 +201,6 @@ def show_study(study: Study, measure: str | None, table: str | None, console: Co
     if ranks is not None:
         say("\nall benchmarks", console)
         _print_table(ranks, console)
-    say("\nchecklist of good practice (Lindauer & Hutter, 2020)", console)
-    checklist = Table.grid(padding=(0, 2, 0, 0))
-    for one in study.checklist():
-        checklist.add_row(one.answer, one.question, Text(escaped(one.evidence)))
-    _print_wide(checklist, console)
     place = study.folder.path
     say(f"\ncurves: `archgrad plot {place}`; what most runs found: `archgrad top {place}`", console)
 
@@ -243,7 +239,6 @@ def _formatted(study: Study, summaries: Sequence[BenchmarkSummary], kind: str) -
         "verdicts": {one.benchmark: str(one.verdict) for one in summaries},
         "ranks": None if ranks is None else json.loads(render(ranks, "json"))["rows"],
         "notes": numbers.notes,
-        "checklist": [one._asdict() for one in study.checklist()],
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 

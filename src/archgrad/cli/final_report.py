@@ -3,24 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from archgrad.cli.architecture import short_name
+from archgrad.diagnostics import Diagnosis
+from archgrad.loop import SearchResult
+from archgrad.regularizers import CostPenalty
+from archgrad.report import to_text
+from archgrad.spaces import Genotype, SearchSpace
+from archgrad.spaces.cost import sides
+from archgrad.spaces.cost_model import NetworkShape
 from archgrad.system.amounts import counted
+from archgrad.tables import tables_for
+from archgrad.tasks import MetricInfo
 
-if TYPE_CHECKING:
-    from archgrad.loop import SearchResult
-    from archgrad.spaces import SearchSpace
+__all__ = ["brief", "diagnosis_content", "final_report", "show_cell", "show_final_report"]
 
-__all__ = ["final_report", "show_final_report"]
+
+_REASONS = 3
+"""So many reasons of a diagnosis are shown; `archgrad inspect --all` has all of them."""
+
+
+def diagnosis_content(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return a diagnosis ready for JSON, with its text."""
+    return {**asdict(diagnosis), "text": str(diagnosis)}
+
+
+def brief(content: Mapping[str, Any]) -> str:
+    """Return the verdict with its first reasons and the advice."""
+    reasons = tuple(content["sentences"][:_REASONS])
+    return str(Diagnosis(content["verdict"], content["since"], reasons, content["advice"]))
+
+
+def show_cell(genotype: str | None) -> str:
+    """Draw a cell, above its genotype, or its name if it is a well-known one."""
+    if genotype is None:
+        return "no cell: all choices tie exactly, so the search has chosen none\n"
+    return f"{to_text(Genotype.parse(genotype))}\n{short_name(genotype, 10_000)}\n"
 
 
 def final_report(result: SearchResult, run: Path) -> dict[str, Any]:
     """Return the diagnosis of a finished search, the size of its networks and the next steps, ready for JSON."""
     diagnosis = result.diagnosis
     return {
-        "diagnosis": {"verdict": diagnosis.verdict, "text": str(diagnosis), "evidence": diagnosis.evidence},
+        "diagnosis": diagnosis_content(diagnosis),
         "sizes": {} if result.undecided else _sizes(result),
         "budgets": [] if result.undecided else _budgets(result),
         "next": _next(diagnosis.verdict, result, run),
@@ -29,37 +57,22 @@ def final_report(result: SearchResult, run: Path) -> dict[str, Any]:
 
 
 def show_final_report(summary: Mapping[str, Any]) -> str:
-    """Format the report, diagnosis first."""
-    from archgrad import report
-    from archgrad.spaces import Genotype
-
-    lines = [summary["diagnosis"]["text"], ""]
-    if summary["genotype"] is None:
-        lines.append("no cell: all choices tie exactly, so the search has chosen none\n")
-    else:
-        genotype = Genotype.parse(summary["genotype"])
-        lines += [report.to_text(genotype), f"{genotype}\n"]
-    lines += [f"{name:<10} {text}" for name, text in _facts(summary)]
-    return "\n".join(
-        [*lines, f"found in {counted(summary['seconds'], 'second', '.0f')}; everything is in {summary['run']}"]
-    )
+    """Format the report: the diagnosis, the cell, what is known of it, and what to do next."""
+    facts = [f"{name:<10} {text}" for name, text in _facts(summary)]
+    found = f"found in {counted(summary['seconds'], 'second', '.0f')}; everything is in {summary['run']}"
+    following = ["", "next", *(f"  {step}" for step in summary["next"])]
+    return "\n".join([brief(summary["diagnosis"]), "", show_cell(summary["genotype"]), *facts, found, *following])
 
 
 def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    from archgrad.tasks import MetricInfo
-
-    last = summary["last_epoch"]
-    facts = []
+    last, facts = summary["last_epoch"], []
     metric = MetricInfo.of_record(last)
     mixture, one = (last.get(f"{kind}_{metric.name}") for kind in ("mixture", "discrete"))
     if mixture is not None and one is not None:
-        told = (
-            f"{metric.show(mixture)} with the mixture, {metric.show(one)} with this architecture and the same weights"
-        )
+        told = f"{metric.show(mixture)} with the mixture, {metric.show(one)} with this cell and the same weights"
         facts.append((metric.name, told))
     facts += [("size", f"{size} {where}") for where, size in summary["sizes"].items()]
-    facts += [("budget", text) for text in summary["budgets"]]
-    return [*facts, *(("next", step) for step in summary["next"])]
+    return [*facts, *(("budget", text) for text in summary["budgets"])]
 
 
 def _sizes(result: SearchResult) -> dict[str, str]:
@@ -84,9 +97,6 @@ def _sizes(result: SearchResult) -> dict[str, str]:
 
 def _budgets(result: SearchResult) -> list[str]:
     """Return the cost of the cell's network against each target that the search was given."""
-    from archgrad.regularizers import CostPenalty
-    from archgrad.spaces.cost_model import NetworkShape
-
     whole = result.stages.whole
     shape = NetworkShape(whole.outputs, whole.data.channels, whole.data.shape[1:])
     penalties = [part for part in whole.parts.method.regularizers if isinstance(part, CostPenalty)]
@@ -94,8 +104,6 @@ def _budgets(result: SearchResult) -> list[str]:
 
 
 def _size_of(space: SearchSpace, images: Mapping[str, Any]) -> str:
-    from archgrad.spaces.cost import sides
-
     depth = getattr(space, space.depth_knob)
     cells = {"cells_per_stage": "per stage", "cells": "in total"}.get(space.depth_knob, space.depth_knob)
     pixels = "{}×{} pixels".format(*sides(images["image_size"]))
@@ -104,15 +112,15 @@ def _size_of(space: SearchSpace, images: Mapping[str, Any]) -> str:
 
 def _next(verdict: str, result: SearchResult, run: Path) -> list[str]:
     """Return the next commands to run, each with a comment."""
-    from archgrad.tables import tables_for
-
-    steps, config = [], result.stages.whole.config
+    steps, config = dict[str, str](), result.stages.whole.config
+    if not result.undecided:
+        steps[f"archgrad train {run}"] = "train its network, and test it"
+        for table in tables_for(str(config.space)):
+            if table.is_available():
+                steps[f"archgrad query {run}"] = f"its accuracy in the {table.title} table"
     if verdict == "healthy":
         again = f"archgrad search --config {run / 'config.toml'} --seed {config.seed + 1}"
-        steps.append(f"{again}   # trust a choice that another seed repeats")
-    for table in () if result.undecided else tables_for(str(config.space)):
-        if table.is_available():
-            steps.append(f"archgrad query {run}   # its accuracy in the {table.title} table")
-    if not result.undecided:
-        steps.append(f"archgrad train {run}   # train its network, and test it")
-    return [*steps, f"archgrad inspect {run}   # curves of the search"]
+        steps[again] = "trust a choice that another seed repeats"
+    steps[f"archgrad inspect {run}"] = "curves of the search"
+    width = max(map(len, steps))
+    return [f"{command:<{width}}  # {why}" for command, why in steps.items()]

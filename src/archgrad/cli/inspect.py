@@ -12,8 +12,8 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from archgrad.blackbox import SEARCHES
-from archgrad.cli.architecture import short_name
 from archgrad.cli.console import say
+from archgrad.cli.final_report import brief, diagnosis_content, show_cell
 from archgrad.cli.search import with_threads
 from archgrad.config import read_run_config
 from archgrad.config.resolve import method_of
@@ -26,7 +26,7 @@ from archgrad.diagnostics import (
     measure_discretization,
     reference_at,
 )
-from archgrad.diagnostics.records import of_last_stage
+from archgrad.diagnostics.records import Record, decided_share, number_in, of_last_stage
 from archgrad.errors import UserError, shortened
 from archgrad.hypergradients import T1T2, Amended, FirstOrder, Hypergradient, Neumann, Unrolled
 from archgrad.loop.folder import read_records
@@ -82,7 +82,7 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
         return found | {"curves": curves, "picture": _draw(records, folder, out, None)}
     diagnosis = diagnosed(records, config.epochs or 0, method_of(config))
     picture = _draw(records, folder, out, diagnosis.since)
-    return found | {"diagnosis": {**asdict(diagnosis), "text": str(diagnosis)}, "curves": curves, "picture": picture}
+    return found | {"diagnosis": diagnosis_content(diagnosis), "curves": curves, "picture": picture}
 
 
 def _draw(records: Sequence[Mapping[str, Any]], folder: Path, out: Path | None, since: int | None) -> str | None:
@@ -99,25 +99,39 @@ def _draw(records: Sequence[Mapping[str, Any]], folder: Path, out: Path | None, 
     return str(path)
 
 
-def show_diagnosis(found: Mapping[str, Any]) -> str:
-    """Format the last epoch, the diagnosis, a small table and the path of the picture."""
-    last = found["last_epoch"]
+def show_diagnosis(found: Mapping[str, Any], everything: bool = False) -> str:
+    """Format the verdict with its reasons, three numbers and the cell; with ``everything`` also all measures."""
+    last, diagnosis = found["last_epoch"], found["diagnosis"]
     names = ", ".join(str(found[name])[:100] for name in ("space", "data"))
     head = f"{str(found['method'])[:100]} on {names}, seed {shortened(found['seed'])}: "
     if last is None:
         return f"{head}no epoch of {found['epochs']} is finished"
-    numbers = [f"  {name} {value:.5g}" for name, value in last.items() if isinstance(value, float)]
-    lines = [f"{head}{last['epoch']} of {found['epochs']} epochs", *numbers]
+    lines = [] if diagnosis is None else [diagnosis["text"] if everything else brief(diagnosis)]
+    lines += [numbers] if (numbers := _three_numbers(last)) else []
+    lines += [f"{head}{last['epoch']} of {found['epochs']} epochs", ""]
     if found["stopped_to"] is not None:
-        lines.append(f"  stopped at epoch {last['epoch']}, architecture of epoch {found['stopped_to']}:")
-    lines.append(f"  {short_name(found['genotype'] or 'undecided: all choices tie exactly', 10_000)}")
-    if found["diagnosis"] is None and not found["curves"]:
-        return "\n".join([*lines, "", "searched without gradients: an epoch is a query, and there is no diagnosis"])
-    lines += [] if found["diagnosis"] is None else ["", found["diagnosis"]["text"]]
-    lines += ["", *_table(found["curves"])]
+        lines.append(f"stopped at epoch {last['epoch']}, architecture of epoch {found['stopped_to']}:")
+    lines.append(show_cell(found["genotype"]))
+    if diagnosis is None and not found["curves"]:
+        return "\n".join([*lines, "searched without gradients: an epoch is a query, and there is no diagnosis"])
+    if everything:
+        others = [name for name, value in last.items() if isinstance(value, float) and name not in found["curves"]]
+        lines += [*(f"{name} {last[name]:.5g}" for name in others), "", *_table(found["curves"])]
     picture = found["picture"]
     drawn = f"curves: {picture}" if picture else "to draw curves, install matplotlib: `pip install 'archgrad[plot]'`"
-    return "\n".join([*lines, drawn])
+    return "\n".join([*lines, drawn, *([] if everything else [_MORE])])
+
+
+_MORE = "all measures: --all; deeper ones: `archgrad inspect --help`"
+
+
+def _three_numbers(last: Record) -> str:
+    """Say how good, how decided and how full of skip connections the last epoch is, as far as its record tells."""
+    metric, decided = MetricInfo.of_record(last), decided_share(last)
+    value = number_in(last, f"heldout_{metric.name}")
+    told = [] if value is None else [f"held-out {metric.name} {metric.show(value)}"]
+    told += [] if decided is None else [f"decided {100 * decided:.0f} %"]
+    return ", ".join([*told, *([f"skip connections {last['skips']}"] if "skips" in last else [])])
 
 
 def _table(curves: Mapping[str, Sequence[tuple[int, float]]]) -> list[str]:

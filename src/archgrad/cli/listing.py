@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, get_type_hints
 
 from archgrad import (
     arch_optimizers,
@@ -22,72 +21,136 @@ from archgrad import (
 )
 from archgrad.data.catalog import source_names
 from archgrad.errors import UserError, look_up
-from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, knobs_of
+from archgrad.parts.fields import described
+from archgrad.parts.knobs import knobs_of
 from archgrad.parts.registry import Registry
-from archgrad.spaces.known import known_cells
-from archgrad.supernet import SupernetOptions
+from archgrad.spaces.known import KnownCell, known_cells
 from archgrad.workflows.presets import PRESETS
 
-__all__ = ["FAMILIES", "LISTS", "list_settings", "methods_page", "published_texts", "shown"]
+__all__ = ["FAMILIES", "KINDS", "list_all", "list_one", "list_settings", "methods_page", "published_texts", "shown"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of things to choose: a line for each, by name and in columns, and all that is known of one of them."""
+
+    rows: Callable[[], Mapping[str, Sequence[str]]]
+    details: Callable[[str], str]
+
+
+def list_all(what: str) -> str:
+    """Return a line for each thing of a kind, and how to see more."""
+    kind = look_up("list", what, KINDS)
+    lines = list_methods() if what == "methods" else _columns([[name, *row] for name, row in kind.rows().items()])
+    return "\n".join([*lines, f"\nall settings of one: `archgrad list {what} NAME`"])
+
+
+def list_one(what: str, name: str) -> str:
+    """Return all that is known of one thing of a kind, or of all of them."""
+    kind = look_up("list", what, KINDS)
+    names = {one.removesuffix(":PATH"): one for one in kind.rows()}
+    wanted = list(names.values()) if name == "all" else [look_up(what.removesuffix("s"), name, names)]
+    return "\n\n".join(map(kind.details, wanted))
+
+
+def list_methods() -> list[str]:
+    """Return a line for each recipe, below what its group changes: the paper, and what it does."""
+    lines = []
+    for group, members in recipes.RECIPE_GROUPS.items():
+        rows = [[name, *recipes.described(name)] for name in members]
+        lines += [f"{group}:", *(f"  {line}" for line in _columns(rows))]
+    return lines
 
 
 def _first_line(thing: Any) -> str:
     return str(thing.__doc__ or "").strip().splitlines()[0]
 
 
-def _settings(knobs: Mapping[str, Any], prefix: str) -> list[str]:
-    return [f"{prefix}{name}={shown(value)}" for name, value in knobs.items()]
+def _knob_lines(*parts: tuple[str, Any]) -> list[str]:
+    """Return a line for each knob of some parts, by prefix: its path, its default and what it may be."""
+    rows = []
+    for prefix, part in parts:
+        hints = get_type_hints(type(part), include_extras=True)
+        rows += [(f"{prefix}.{knob}", shown(one), described(hints[knob])) for knob, one in knobs_of(part).items()]
+    return _columns([("setting", "default", "may be"), *rows]) if rows else ["it has no settings"]
 
 
-def _changed(knobs: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in knobs.items() if value != usual[name]}
+def _detailed(name: str, thing: Any, *parts: tuple[str, Any]) -> str:
+    return "\n".join([f"{name}: {_first_line(thing)}", *_knob_lines(*parts)])
 
 
-def list_spaces() -> str:
-    """Describe every space and its knobs."""
-    lines = []
-    for name in spaces.SPACES:
-        space = spaces.SPACES.constructor(name)()
-        shown = [
-            f"--cells is {space.depth_knob}",
-            *_settings(knobs_of(space), "space."),
-            *_settings(_changed(knobs_of(space.supernet_defaults), knobs_of(SupernetOptions())), "supernet."),
-            *_settings(knobs_of(space.weights), "weights."),
-        ]
-        lines += [
-            f"{name}: {_first_line(type(space))}",
-            *textwrap.wrap(", ".join(shown), 100, initial_indent="    ", subsequent_indent="    "),
-        ]
-    return "\n".join(lines)
+def _kind_of_parts(family: Registry[Any], part: str | None) -> Kind:
+    """Return a family of parts, whose knobs are ``part.knob``, or ``member.knob`` if ``part`` is None."""
+
+    def details(name: str) -> str:
+        member = family.create(name)
+        return _detailed(name, type(member), (part or name, member))
+
+    return Kind(lambda: {name: [_first_line(type(family.create(name)))] for name in family}, details)
 
 
-def list_methods() -> str:
-    """Describe every recipe, its parts and their knobs."""
-    lines = []
-    for name, recipe in recipes.RECIPES.items():
-        method = recipe()
-        parts: list[tuple[str, str | None, Any]] = [
-            (part, part, getattr(method, part)) for part in (*PARTS, *OPTIONAL_PARTS)
-        ]
-        parts += [("regularizer", regularizers.name_of(one), one) for one in method.regularizers]
-        lines.append(f"{name}: {_first_line(recipe)}")
-        for kind, prefix, member in parts:
-            if member is not None:
-                settings = ", ".join(_settings(knobs_of(member), f"{prefix}."))
-                lines.append(f"    {kind}: {type(member).__name__}  {settings}".rstrip())
-        if method.weights:
-            lines.append(f"    weights: {', '.join(_settings(method.weights, 'weights.'))}")
-    return "\n".join(lines)
+def _space_details(name: str) -> str:
+    space = spaces.SPACES.create(name)
+    parts = (("space", space), ("supernet", space.supernet_defaults), ("weights", space.weights))
+    return "\n".join([_detailed(name, type(space), *parts), f"--cells is space.{space.depth_knob}"])
 
 
-def list_settings(name: str, space: str | None, markdown: bool) -> str:
-    """Describe every setting of a recipe, or of all recipes, in every space or in one, with its source."""
-    if name != "all":
-        look_up("method", name, recipes.RECIPES)
-    names = list(recipes.RECIPES) if name == "all" else [name]
-    if not markdown:
-        return "\n\n".join(_settings_text(recipe, space) for recipe in names)
-    return methods_page() if name == "all" else _settings_markdown(name) + "\n"
+def _preset_details(name: str) -> str:
+    rows = [(path, shown(value), source) for path, value, source in PRESETS[name].listed()]
+    return "\n".join([f"{name}: {PRESETS[name].about}", *_columns([("setting", "value", "source"), *rows])])
+
+
+def _genotype_row(cell: KnownCell) -> list[str]:
+    return [cell.space.name, f"{cell.ours[0].parameters / 1e6:.3f} M parameters", cell.source]
+
+
+def _genotype_details(name: str) -> str:
+    """Describe a well-known cell: its published sizes beside the ones of our networks, and its genotype."""
+    cell = known_cells()[name]
+    ours, large = cell.ours
+    small = "" if cell.cifar is None else f" (published: {cell.cifar} M)"
+    both = "" if cell.imagenet is None else f" (published: {cell.imagenet[0]} M, {cell.imagenet[1]:.0f} M)"
+    lines = [
+        f"{name} ({cell.space.name}): {cell.source}",
+        f"CIFAR, 20 cells, 36 channels: {ours.parameters / 1e6:.3f} M parameters{small}, "
+        f"{ours.multiply_adds / 1e6:.1f} M multiply-adds",
+        f"ImageNet, 14 cells, 48 channels: {large.parameters / 1e6:.3f} M parameters, "
+        f"{large.multiply_adds / 1e6:.1f} M multiply-adds{both}",
+    ]
+    return "\n".join([*lines, str(cell.genotype)])
+
+
+FAMILIES: dict[str, tuple[Registry[Any], str | None]] = {
+    "relaxations": (relaxations.RELAXATIONS, "relaxation"),
+    "hypergradients": (hypergradients.HYPERGRADIENTS, "hypergradient"),
+    "optimizers": (arch_optimizers.ARCH_OPTIMIZERS, "arch_optimizer"),
+    "regularizers": (regularizers.REGULARIZERS, None),
+    "discretizers": (discretizers.DISCRETIZERS, "discretizer"),
+    "callbacks": (callbacks.CALLBACKS, None),
+    "blackbox": (blackbox.SEARCHES, None),
+    "tasks": (tasks.TASKS, "task"),
+}
+"""The families of parts, and the prefix of their knobs; None stands for the name of each member."""
+
+KINDS: dict[str, Kind] = {
+    "spaces": Kind(
+        lambda: {name: [_first_line(type(spaces.SPACES.create(name)))] for name in spaces.SPACES}, _space_details
+    ),
+    "methods": Kind(lambda: dict.fromkeys(recipes.RECIPES, ()), lambda name: _settings_text(name)),
+    **{name: _kind_of_parts(*family) for name, family in FAMILIES.items()},
+    "data": Kind(
+        lambda: {name: [_first_line(source)] for name, source in source_names().items()},
+        lambda name: _detailed(name, source_names()[name], ("augmentation", data.Augmentation())),
+    ),
+    "genotypes": Kind(lambda: {name: _genotype_row(cell) for name, cell in known_cells().items()}, _genotype_details),
+    "presets": Kind(lambda: {name: [preset.about] for name, preset in PRESETS.items()}, _preset_details),
+}
+
+
+def list_settings(name: str, space: str) -> str:
+    """Describe every setting of a recipe in one space, with its source."""
+    look_up("method", name, recipes.RECIPES)
+    return _settings_text(name, space)
 
 
 def published_texts(name: str, space: str | None, timed: bool) -> Iterator[str]:
@@ -105,7 +168,7 @@ def published_texts(name: str, space: str | None, timed: bool) -> Iterator[str]:
 
 
 def _time(name: str, space: str) -> str:
-    from archgrad.cli.dry_run import duration
+    from archgrad.cli.search import duration
     from archgrad.loop.estimate import published_seconds
 
     try:
@@ -113,73 +176,6 @@ def _time(name: str, space: str) -> str:
     except UserError as error:
         return f"not on this machine: {error}"
 
-
-def _list_parts(family: Registry[Any], part: str | None) -> str:
-    """Describe every member of a family and its knobs, as ``part.knob``, or ``member.knob`` if ``part`` is None."""
-    lines = []
-    for name in family:
-        member = family.create(name)
-        lines.append(f"{name}: {_first_line(type(member))}")
-        lines += [f"    {', '.join(_settings(knobs_of(member), f'{part or name}.'))}"] if knobs_of(member) else []
-    return "\n".join(lines)
-
-
-def list_data() -> str:
-    """Describe every source of data."""
-    sources = source_names()
-    width = max(map(len, sources))
-    lines = [f"{name:<{width}}  {_first_line(source)}" for name, source in sources.items()]
-    knobs = ", ".join(_settings(knobs_of(data.Augmentation()), "augmentation."))
-    return "\n".join([*lines, f"knobs (the defaults depend on the data): {knobs}"])
-
-
-def list_presets() -> str:
-    """Describe the presets of ``archgrad train``: every setting and where it stands."""
-    lines, head = list[str](), ("setting", "value", "source")
-    for name, preset in PRESETS.items():
-        rows = [head, *((path, shown(value), source) for path, value, source in preset.listed())]
-        lines += [f"{name}: {preset.about}", *(f"    {line}" for line in _columns(rows))]
-    return "\n".join(lines)
-
-
-def list_genotypes() -> str:
-    """Describe every well-known cell: its published sizes beside the ones of our networks, and its genotype."""
-    lines = []
-    for name, cell in known_cells().items():
-        ours, large = cell.ours
-        small = "" if cell.cifar is None else f" (published: {cell.cifar} M)"
-        both = "" if cell.imagenet is None else f" (published: {cell.imagenet[0]} M, {cell.imagenet[1]:.0f} M)"
-        lines += [
-            f"{name} ({cell.space.name}): {cell.source}",
-            f"    CIFAR, 20 cells, 36 channels: {ours.parameters / 1e6:.3f} M parameters{small}, "
-            f"{ours.multiply_adds / 1e6:.1f} M multiply-adds",
-            f"    ImageNet, 14 cells, 48 channels: {large.parameters / 1e6:.3f} M parameters, "
-            f"{large.multiply_adds / 1e6:.1f} M multiply-adds{both}",
-            *textwrap.wrap(str(cell.genotype), 100, initial_indent="    ", subsequent_indent="    "),
-        ]
-    return "\n".join(lines)
-
-
-FAMILIES: dict[str, tuple[Registry[Any], str | None]] = {
-    "relaxations": (relaxations.RELAXATIONS, "relaxation"),
-    "hypergradients": (hypergradients.HYPERGRADIENTS, "hypergradient"),
-    "optimizers": (arch_optimizers.ARCH_OPTIMIZERS, "arch_optimizer"),
-    "regularizers": (regularizers.REGULARIZERS, None),
-    "discretizers": (discretizers.DISCRETIZERS, "discretizer"),
-    "callbacks": (callbacks.CALLBACKS, None),
-    "blackbox": (blackbox.SEARCHES, None),
-    "tasks": (tasks.TASKS, "task"),
-}
-"""The families of parts, and the prefix of their knobs; None stands for the name of each member."""
-
-LISTS: dict[str, Callable[[], str]] = {
-    "spaces": list_spaces,
-    "methods": list_methods,
-    **{name: partial(_list_parts, *family) for name, family in FAMILIES.items()},
-    "data": list_data,
-    "genotypes": list_genotypes,
-    "presets": list_presets,
-}
 
 _EXAMPLES = {
     "nasbench201": "nasbench201",

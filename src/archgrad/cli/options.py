@@ -13,18 +13,9 @@ from typer.core import TyperCommand
 from archgrad.config.search_config import HINTS, KINDS, SearchConfig
 
 __all__ = [
-    "FIT",
-    "GROUPS",
-    "STUDY",
-    "TRAINING",
-    "AsJson",
-    "Callbacks",
-    "GroupedCommand",
-    "Settings",
-    "TensorBoard",
-    "callback_names",
-    "with_config_options",
-]
+    "FIT", "GROUPS", "STUDY", "TRAINING", "AsJson", "Callbacks", "GroupedCommand", "Settings", "TensorBoard",
+    "callback_names", "with_config_options",
+]  # fmt: skip
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Settings = Annotated[

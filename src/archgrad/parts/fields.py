@@ -36,6 +36,7 @@ __all__ = [
     "check_fields",
     "check_value",
     "checked",
+    "described",
     "plain_types",
     "read_value",
 ]
@@ -125,7 +126,7 @@ def plain_types(kind: Any) -> list[type]:
 def _mistake(name: str, value: object, kind: Any) -> UserError:
     if get_origin(kind) is Literal and isinstance(value, str):
         return unknown(f"value of {name}:", value, get_args(kind))
-    return UserError(f"{name} is {shortened(value)}; it must be {_described(kind, value)}.")
+    return UserError(f"{name} is {shortened(value)}; it must be {described(kind, value)}.")
 
 
 def checked(function: Callable[P, Result]) -> Callable[P, Result]:
@@ -262,23 +263,21 @@ def _is_finite(value: float) -> bool:
         return False
 
 
-def _described(kind: Any, value: object) -> str:
+def described(kind: Any, value: object = None) -> str:
     """Say what a value of this type is; of a number that is too large, how large it may be."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         (allowed,) = (one for one in kind.__metadata__ if isinstance(one, Range))
         return _whole(allowed, value) if arguments[0] is int else f"a number {allowed}"
     if origin in (Union, types.UnionType):
-        return " or ".join(_described(one, value) for one in arguments)
+        return " or ".join(described(one, value) for one in arguments)
     if origin is Literal:
         return " or ".join(map(repr, arguments))
     if origin is tuple:
         count = "any number of" if arguments[-1] is Ellipsis else len(arguments)
-        return f"a tuple of {count} values, each {_described(arguments[0], None)}"
+        return f"a tuple of {count} values, each {described(arguments[0])}"
     if origin in (dict, Mapping):
-        return (
-            f"a dictionary, each key {_described(arguments[0], None)} and each value {_described(arguments[1], None)}"
-        )
+        return f"a dictionary, each key {described(arguments[0])} and each value {described(arguments[1])}"
     if kind in (None, types.NoneType):
         return "None"
     words = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text", Any: "anything"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -33,27 +34,10 @@ from archgrad.supernet import SupernetOptions
 from archgrad.training.schedule import Level, Updates
 
 __all__ = [
-    "RECIPES",
-    "amended",
-    "beta_darts",
-    "darts",
-    "darts_minus",
-    "darts_pt",
-    "drnas",
-    "dsnas",
-    "gaea",
-    "gdas",
-    "idarts",
-    "lambda_darts",
-    "named",
-    "p_darts",
-    "pc_darts",
-    "r_darts",
-    "random_nas",
-    "sdarts",
-    "snas",
-    "xnas",
-]
+    "RECIPES", "RECIPE_GROUPS", "amended", "beta_darts", "darts", "darts_minus", "darts_pt", "described", "drnas",
+    "dsnas", "gaea", "gdas", "idarts", "lambda_darts", "named", "p_darts", "pc_darts", "r_darts", "random_nas",
+    "sdarts", "snas", "xnas",
+]  # fmt: skip
 
 Space = SearchSpace | str
 """The space whose published settings a recipe has, or its name."""
@@ -382,81 +366,91 @@ def _variant(sentence: str, recipe: Callable[..., Method], *args: object, **knob
     return variant
 
 
-RECIPES: dict[str, Callable[..., Method]] = {
-    "darts": _variant("Softmax, Adam and the gradient of first order: DARTS (Liu et al., 2019).", darts),
-    "darts-2nd": _variant("DARTS with the gradient through one virtual step of the weights.", darts, order=2),
-    "darts-2nd-paper": _variant(
-        "darts-2nd by the differences of its paper: central ones, which cross the kinks of ReLUs.",
-        darts,
-        order=2,
-        paper=True,
-    ),
-    "darts-erm": _variant("DARTS whose weights and architecture share all the data.", darts, level="single"),
-    "idarts": idarts,
-    "idarts-paper": _variant(
-        "iDARTS by the products of its paper: H·v by autograd, M·v by differences that cross the kinks of ReLUs.",
-        idarts,
-        paper=True,
-    ),
-    "amended": amended,
-    "amended-paper": _variant(
-        "Amended-DARTS by the differences of its paper: central ones, which cross the kinks of ReLUs.",
-        amended,
-        paper=True,
-    ),
-    "gaea": _variant(
-        "Exponentiated gradient on the simplex, weights and architecture in turns on all the data: GAEA "
-        "(Li et al., 2021).",
-        gaea,
-    ),
-    "gaea-simultaneous": _variant(
-        "GAEA with one backward pass that moves weights and architecture at once.", gaea, updates="simultaneous"
-    ),
-    "gaea-bilevel": _variant("GAEA whose architecture has data of its own.", gaea, level="bilevel"),
-    "gaea-pc-darts": _variant("GAEA on PC-DARTS: a quarter of the channels, and weights of edges.", gaea, "pc_darts"),
-    "gaea-gdas": _variant("GAEA on GDAS: one sampled operation per edge.", gaea, "gdas"),
-    "pc-darts": pc_darts,
-    "gdas": gdas,
-    "snas": snas,
-    "dsnas": dsnas,
-    "drnas": drnas,
-    "xnas": xnas,
-    "sdarts-rs": _variant("Weights trained at random mixtures nearby: SDARTS-RS (Chen & Hsieh, 2020).", sdarts, "rs"),
-    "sdarts-adv": _variant(
-        "Weights trained at the worst of the mixtures nearby: SDARTS-ADV (Chen & Hsieh, 2020).", sdarts, "adv"
-    ),
-    "beta-darts": beta_darts,
-    "darts-minus": darts_minus,
-    "r-darts-l2": _variant(
-        "Second-order DARTS with stronger weight decay: R-DARTS (Zela et al., 2020).", r_darts, "l2"
-    ),
-    "r-darts-drop-path": _variant("R-DARTS by drop-path and cutout.", r_darts, "drop-path"),
-    "r-darts-es": _variant("R-DARTS by an early stop, before the loss bends too much.", r_darts, "es"),
-    "darts-pt": darts_pt,
-    "p-darts": p_darts,
-    "random-nas": random_nas,
-    "lambda-darts": lambda_darts,
-    "lambda-darts-paper": _variant(
-        "Λ-DARTS by the differences of its paper, which cross the kinks of ReLUs.", lambda_darts, paper=True
-    ),
-    "lambda-sign-darts": _variant(
-        "Λ-DARTS that asks the cells for equal signs only, not for equal strengths: Λ±.", lambda_darts, "sign"
-    ),
-    "lambda-sign-darts-paper": _variant(
-        "Λ± by the differences of its paper, which cross the kinks of ReLUs.", lambda_darts, "sign", paper=True
-    ),
-    "lambda-gaea-simultaneous": _variant(
-        "Λ-DARTS on top of gaea-simultaneous.", _lambda_on, gaea, updates="simultaneous"
-    ),
-    "lambda-sdarts-rs": _variant("Λ-DARTS on top of sdarts-rs.", _lambda_on, sdarts, kind="rs"),
-    "lambda-p-darts": _variant(
-        "Λ-DARTS on top of p-darts without dropout on skip connections and without their limit.",
-        _lambda_on,
-        p_darts,
-        priors=False,
-    ),
+RECIPE_GROUPS: dict[str, dict[str, Callable[..., Method]]] = {
+    "base": {
+        "darts": _variant("Softmax, Adam and the gradient of first order: DARTS (Liu et al., 2019).", darts),
+        "darts-erm": _variant("DARTS whose weights and architecture share all the data.", darts, level="single"),
+    },
+    "implicit and second-order gradients": {
+        "darts-2nd": _variant("DARTS with the gradient through one virtual step of the weights.", darts, order=2),
+        "darts-2nd-paper": _variant(
+            "darts-2nd by its paper's differences, across the kinks of ReLUs.", darts, order=2, paper=True
+        ),
+        "idarts": idarts,
+        "idarts-paper": _variant("iDARTS by its paper's products, across the kinks of ReLUs.", idarts, paper=True),
+        "amended": amended,
+        "amended-paper": _variant(
+            "Amended-DARTS by its paper's differences, across the kinks of ReLUs.", amended, paper=True
+        ),
+    },
+    "geometry of the simplex": {
+        "gaea": _variant(
+            "Exponentiated gradient; weights and architecture take turns on all the data: GAEA (Li et al., 2021).", gaea
+        ),
+        "gaea-simultaneous": _variant(
+            "GAEA with one backward pass that moves weights and architecture at once.", gaea, updates="simultaneous"
+        ),
+        "gaea-bilevel": _variant("GAEA whose architecture has data of its own.", gaea, level="bilevel"),
+        "gaea-pc-darts": _variant("GAEA on PC-DARTS: a quarter of the channels, weights of edges.", gaea, "pc_darts"),
+        "gaea-gdas": _variant("GAEA on GDAS: one sampled operation per edge.", gaea, "gdas"),
+        "xnas": xnas,
+    },
+    "sampling": {"gdas": gdas, "snas": snas, "dsnas": dsnas, "drnas": drnas, "random-nas": random_nas},
+    "part of the channels, and stages": {"pc-darts": pc_darts, "p-darts": p_darts},
+    "stabilizers": {
+        "r-darts-l2": _variant(
+            "Second-order DARTS with stronger weight decay: R-DARTS (Zela et al., 2020).", r_darts, "l2"
+        ),
+        "r-darts-drop-path": _variant("R-DARTS by drop-path and cutout.", r_darts, "drop-path"),
+        "r-darts-es": _variant("R-DARTS by an early stop, before the loss bends too much.", r_darts, "es"),
+        "sdarts-rs": _variant("Weights trained at random mixtures nearby: SDARTS (Chen & Hsieh, 2020).", sdarts, "rs"),
+        "sdarts-adv": _variant(
+            "Weights trained at the worst of the mixtures nearby: SDARTS (Chen & Hsieh, 2020).", sdarts, "adv"
+        ),
+        "darts-minus": darts_minus,
+        "beta-darts": beta_darts,
+        "darts-pt": darts_pt,
+        "lambda-darts": lambda_darts,
+        "lambda-darts-paper": _variant(
+            "Λ-DARTS by its paper's differences, across the kinks of ReLUs.", lambda_darts, paper=True
+        ),
+        "lambda-sign-darts": _variant(
+            "Λ-DARTS that asks the cells for equal signs only, not for equal strengths: Λ±.", lambda_darts, "sign"
+        ),
+        "lambda-sign-darts-paper": _variant(
+            "Λ± by its paper's differences, across the kinks of ReLUs.", lambda_darts, "sign", paper=True
+        ),
+        "lambda-sdarts-rs": _variant(
+            "Λ-DARTS on top of sdarts-rs: Λ-DARTS (Movahedi et al., 2023).", _lambda_on, sdarts, kind="rs"
+        ),
+        "lambda-p-darts": _variant(
+            "Λ-DARTS on top of p-darts without its rules on skip connections: Λ-DARTS (Movahedi et al., 2023).",
+            _lambda_on,
+            p_darts,
+            priors=False,
+        ),
+        "lambda-gaea-simultaneous": _variant(
+            "Λ-DARTS on top of gaea-simultaneous; no paper has it.", _lambda_on, gaea, updates="simultaneous"
+        ),
+    },
 }
-"""The names on the command line; the first line of each one's docstring says what it is."""
+"""The recipes by what they change; the first line of each one's docstring says what it is."""
+RECIPES = {name: recipe for group in RECIPE_GROUPS.values() for name, recipe in group.items()}
+"""The names on the command line."""
+_CITED = re.compile(r"(?::[^:]*)? \(([^()]*, \d{4})\)\.$")
+"""The end of a sentence that names a paper: its method, its authors and its year."""
+
+
+def described(name: str) -> tuple[str, str]:
+    """Return the authors and the year of a recipe's paper, "" if it has none, and what the recipe changes.
+
+    >>> described("gdas"), described("gaea-gdas")[0]
+    (('Dong & Yang, 2019', 'One sampled operation per edge, straight through'), 'Li et al., 2021')
+    """
+    recipe = RECIPES[name]
+    own, varied = (str(one.__doc__).strip().splitlines()[0] for one in (recipe, getattr(recipe, "func", recipe)))
+    cited = _CITED.search(own) or _CITED.search(varied)
+    return "" if cited is None else cited[1], _CITED.sub("", own).removesuffix(".")
 
 
 @checked

@@ -13,11 +13,10 @@ from archgrad.errors import UserError, unknown
 from archgrad.loop.sizes import fit_sizes
 from archgrad.studies.plan import BLACKBOX, BUDGETS, Benchmark, PlannedRun, StudyPlan, Variant
 
-__all__ = ["NO_EPOCHS", "check_plan", "conditions_of", "differences", "fill_in_sizes"]
+__all__ = ["check_plan", "differences", "fill_in_sizes"]
 
 _MINUTES = 5.0
 """The time of each run if the study gives no size."""
-NO_EPOCHS = "has no epochs:"
 
 
 def fill_in_sizes(
@@ -69,8 +68,8 @@ def _sizes(config: SearchConfig, tell: Callable[[str], None]) -> dict[str, Any]:
     return sizes if method.progressive is not None else {**sizes, "cells": getattr(space, space.depth_knob)}
 
 
-def conditions_of(config: SearchConfig) -> dict[str, str]:
-    """Return what a fair comparison keeps the same, of one run, in words by name."""
+def _conditions(config: SearchConfig) -> dict[str, str]:
+    """Return what a fair comparison keeps the same, of one run, by the names of the options that set it."""
     space, method = space_of(config), method_of(config)
     training, schedule = training_of(config, space, method), method.schedule
     without = f" without {', '.join(space.exclude)}" if space.exclude else ""
@@ -80,28 +79,29 @@ def conditions_of(config: SearchConfig) -> dict[str, str]:
     split = both if shares is None else "{:g} : {:g} for weights : α".format(*shares)
     return {
         "space": f"{space.name}{without}",
-        "width and depth": f"{space.channels} channels, {space.depth_knob} {getattr(space, space.depth_knob)}",
+        "channels": f"{space.channels}",
+        "cells": f"{getattr(space, space.depth_knob)}",
         "epochs": f"{training.epochs}{stages}",
-        "batch size": f"{training.batch_size}",
-        "images": "all" if config.limit is None else f"{config.limit:,}",
-        "image size": f"{config.search_size or config.image_size or 'their own'}",
+        "batch_size": f"{training.batch_size}",
+        "limit": "all images" if config.limit is None else f"{config.limit:,}",
+        "image_size": f"{config.search_size or config.image_size or 'their own'}",
         "split": split,
-        "held out": f"{config.held_out:g}",
-        "weight steps for each batch of α": f"{schedule.inner_steps}",
-        "α budget": f"{config.budget}",
+        "held_out": f"{config.held_out:g}",
+        "schedule.inner_steps": f"{schedule.inner_steps}",
+        "alpha_budget": f"{config.budget}",
     }
 
 
 def differences(plan: StudyPlan, benchmark: Benchmark) -> Iterator[str]:
     """Yield a sentence for each condition in which a variant differs from most others on a benchmark."""
     found = {
-        variant.name: conditions_of(plan.config(PlannedRun(benchmark, variant, plan.seeds[0])))
+        variant.name: _conditions(plan.config(PlannedRun(benchmark, variant, plan.seeds[0])))
         for variant in plan.variants
         if not variant.is_blackbox
     }
     for variant in plan.variants:
         if variant.is_blackbox:
-            yield f"{variant.name} {NO_EPOCHS} it searches without gradients, {_budget(variant)}"
+            yield f"{variant.name} has no epochs: it searches without gradients, {_budget(variant)}"
     for name in dict.fromkeys(name for one in found.values() for name in one):
         values = [one[name] for one in found.values()]
         usual = max(values, key=values.count)

@@ -73,7 +73,9 @@ class StudyFolder:
     def plan(self) -> StudyPlan:
         """Read the plan."""
         if not self.exists():
-            raise UserError(f"{self.path} is no study: it has no {_PLAN}; start one with `archgrad compare`.")
+            raise UserError(
+                f"{str(self.path)[:150]} is no study: it has no {_PLAN}; start one with `archgrad compare`."
+            )
         return begun_plan_from_toml(self.path / _PLAN)
 
     def is_complete(self, plan: StudyPlan) -> bool:

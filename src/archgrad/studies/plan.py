@@ -20,20 +20,9 @@ if TYPE_CHECKING:
     from archgrad.spaces import SearchSpace
 
 __all__ = [
-    "BLACKBOX",
-    "BUDGETS",
-    "Benchmark",
-    "PlannedRun",
-    "StudyPlan",
-    "Variant",
-    "begun_plan_from_toml",
-    "begun_plan_to_toml",
-    "plan_from_toml",
-    "plan_of",
-    "plan_to_toml",
-    "seeds_of",
-    "split_names",
-]
+    "BLACKBOX", "BUDGETS", "Benchmark", "PlannedRun", "StudyPlan", "Variant", "begun_plan_from_toml",
+    "begun_plan_to_toml", "plan_from_toml", "plan_of", "plan_to_toml", "seeds_of", "split_names",
+]  # fmt: skip
 
 _FORMAT = "archgrad.study/1"
 _KEYS = ("format", "digest", "seeds", "spaces", "data", "common", "benchmark", "variant")

@@ -42,14 +42,13 @@ COLLAPSED = 0.5
 class RunResult:
     """A finished run: the record of the epoch whose architecture it returned, and the time of all epochs.
 
-    ``hardware`` and ``versions`` say where it was computed; None in runs of an earlier version, which do not tell.
+    ``machine`` says where it was computed, and with which versions; None in runs of an earlier version.
     """
 
     run: PlannedRun
     final: Record
     seconds: float
-    hardware: str | None = None
-    versions: str | None = None
+    machine: str | None = None
 
     @property
     def genotype(self) -> str | None:
@@ -135,18 +134,18 @@ def _read_run(home: Path, run: PlannedRun) -> RunResult:
         raise UserError(f"the run {home} is finished, but has no records; delete it to repeat it.")
     returned = int(records[-1].get("stopped_to") or len(records))
     seconds = sum(number_in(record, "seconds") or 0.0 for record in records)
-    return RunResult(run, records[returned - 1], seconds, *_machine(home))
+    return RunResult(run, records[returned - 1], seconds, _machine(home))
 
 
-def _machine(home: Path) -> tuple[str, str] | tuple[None, None]:
+def _machine(home: Path) -> str | None:
     """Return what the summary of a run says of its machine and of its versions."""
     try:
         summary = json.loads(read_text(home / "summary.json", "summary"))
         machine = summary["machine"]
         versions = f"archgrad {summary['archgrad']}, torch {machine['torch']}, Python {machine['python']}"
-        return f"{machine['processor']}, {machine['cores']} cores", versions
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None, None
+        return f"{machine['processor']}, {machine['cores']} cores, {versions}"
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 @dataclass(frozen=True)

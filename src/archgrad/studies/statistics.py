@@ -13,18 +13,9 @@ from numpy.typing import NDArray
 from archgrad.errors import UserError, shortened
 
 __all__ = [
-    "Interval",
-    "Numbers",
-    "Share",
-    "Summary",
-    "finite_numbers",
-    "mean_interval",
-    "mean_intervals",
-    "seed_agreement",
-    "share_of_runs",
-    "split_missing",
-    "summarize",
-]
+    "Interval", "Numbers", "Share", "Summary", "finite_numbers", "mean_interval", "mean_intervals",
+    "seed_agreement", "share_of_runs", "split_missing", "summarize",
+]  # fmt: skip
 
 Numbers = NDArray[np.float64]
 Seed = TypeVar("Seed", int, str)

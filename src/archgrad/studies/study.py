@@ -10,7 +10,6 @@ from typing import Any
 from archgrad.config.toml import options_table
 from archgrad.errors import UserError
 from archgrad.parts.fields import Count, check_value
-from archgrad.studies.checklist import ChecklistItem, facts_of, fill_in
 from archgrad.studies.coordinator import Watch, run_missing
 from archgrad.studies.curves import MeanPoint, study_curves
 from archgrad.studies.engines import ENGINES, Engine, make_engine
@@ -70,10 +69,6 @@ class Study:
         """Return the k architectures that most runs found, by benchmark, with their votes, sizes and accuracies."""
         check_value("k", k, Count)
         return {one.benchmark.name: top_of_benchmark(self.plan, one, k) for one in self.results}
-
-    def checklist(self) -> list[ChecklistItem]:
-        """Return the checklist of Lindauer and Hutter (2020), filled in from the runs."""
-        return fill_in(facts_of(self.folder, self.plan, self.results))
 
     def __repr__(self) -> str:
         done = sum(one.state == "finished" for one in self.status)

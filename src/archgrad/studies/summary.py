@@ -93,9 +93,15 @@ def summarize_benchmark(plan: StudyPlan, results: BenchmarkResults, measure: str
         tuple(_summary(plan, results, variant, measure, higher) for variant in variants),
         _published(variants, results, measure),
         decide(values, higher_is_better=higher),
-        tuple(differences(plan, results.benchmark)),
+        (*differences(plan, results.benchmark), *_machines(results)),
         results.failed,
     )  # fmt: skip
+
+
+def _machines(results: BenchmarkResults) -> list[str]:
+    """Say which machines and versions have computed the runs, if they are not all the same."""
+    told = sorted({run.machine for runs in results.runs.values() for run in runs.values() if run.machine is not None})
+    return [f"machine and versions: {' / '.join(told)}"] if len(told) > 1 else []
 
 
 def _summary(

@@ -30,8 +30,6 @@ _LATEX = {
     "Λ": r"$\Lambda$",
 }  # fmt: skip
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~&$])")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes as the beginning of a formula."""
 
 
 @dataclass(frozen=True)
@@ -135,18 +133,12 @@ def _latex(table: ResultTable) -> str:
     return "\n".join(["% \\usepackage{booktabs}", *lines, "\\end{tabular}", *notes, ""])
 
 
-def _csv_cell(cell: Cell) -> Cell:
-    if isinstance(cell, bool):
-        return "yes" if cell else "no"
-    return f"'{cell}" if isinstance(cell, str) and cell.lstrip(" ").startswith(_FORMULA) else cell
-
-
 def _csv(table: ResultTable) -> str:
-    """Write all digits of the numbers; text that a spreadsheet would run as a formula begins with an apostrophe."""
+    """Write all digits of the numbers."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(map(_csv_cell, table.columns))
-    writer.writerows(map(_csv_cell, row) for row in table.cells)
+    writer.writerow(table.columns)
+    writer.writerows([_shown(cell) if isinstance(cell, bool) else cell for cell in row] for row in table.cells)
     return text.getvalue()
 
 

@@ -1,15 +1,20 @@
-"""The commands from an architecture to a trained model, and the one that continues any run; importing them is fast."""
+"""The commands that compute something new: a search, a model, a selection, a study.
+
+Importing them stays fast: each imports PyTorch and the rest of the library only when it runs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from archgrad.cli.options import (
     FIT,
+    STUDY,
     TRAINING,
     AsJson,
     Callbacks,
@@ -20,7 +25,10 @@ from archgrad.cli.options import (
 )
 from archgrad.errors import UserError
 
-__all__ = ["fit", "resume", "select", "train"]
+if TYPE_CHECKING:
+    from archgrad.config import SearchConfig
+
+__all__ = ["compare", "fit", "resume", "search", "select", "train"]
 
 _Preset = Annotated[
     str,
@@ -38,6 +46,67 @@ _TimeLimit = Annotated[
     ),
 ]
 _Out = Annotated[Path | None, typer.Option("--out", "-o", help="Run directory. [a new one under runs/]")]
+
+
+@with_config_options
+def search(
+    *,
+    callback: Callbacks = None,
+    tensorboard: TensorBoard = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PART.KNOB=VALUE",
+            help="Set a knob of a part: arch_optimizer.lr=0.001. Repeatable. [as published for method and space]",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with these options; the command line overrides it. [none]")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Run directory. [a new one under runs/]")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Estimate time and memory of this search from a few steps; start nothing.")
+    ] = False,
+    as_json: AsJson = False,
+    **options: Any,
+) -> None:
+    """Search for an architecture."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if (callbacks := callback_names(callback, tensorboard)) is not None:
+        given["callback"] = callbacks
+    described = _config(given, settings or [], config)
+    from archgrad.cli.console import print_result, say_loading
+
+    console = say_loading(as_json)
+    from archgrad.cli.final_report import show_final_report
+    from archgrad.cli.search import estimated, run, show_estimate
+    from archgrad.distributed.processes import joined
+
+    with joined(described.device):
+        found = estimated(described, console) if dry_run else run(described, out, False, console)
+        print_result(found, show_estimate if dry_run else show_final_report, as_json)
+
+
+def _config(given: Mapping[str, Any], settings: Sequence[str], file: Path | None) -> SearchConfig:
+    """Return the configuration that the options of ``search`` describe; they override those of the file."""
+    from archgrad.cli.console import errors, say
+    from archgrad.config import SearchConfig, read_config
+    from archgrad.config.toml import without_replaced
+    from archgrad.parts.knobs import parse_setting
+
+    values: dict[str, Any] = {}
+    knobs = dict(map(parse_setting, settings))
+    if file is not None:
+        values, dropped = without_replaced(read_config(file), {**given, **knobs})
+        if dropped:
+            say(
+                f"the options replace parts of {file}, so these settings of it are dropped: {', '.join(dropped)}",
+                errors(),
+            )
+    values |= given
+    values["settings"] = {**values.get("settings", {}), **knobs}
+    return SearchConfig(**values)
 
 
 @partial(with_config_options, defaults=TRAINING)
@@ -187,7 +256,11 @@ def fit(
         raise UserError(f"-o is {str(out)[:150]!r}, but it names the run directory; write the model with --model FILE.")
     console = say_loading(as_json)
     from archgrad.cli.fit import fit_with_progress, show_fit
+    from archgrad.data.catalog import check_data
+    from archgrad.system.files import exists
 
+    if images is not None and not exists(Path(images)):  # no folder, so it must be the name of data
+        check_data(images, options["data_dir"])
     limits: dict[str, Any] = {"max_params": max_params, "max_madds": max_madds, "max_latency": max_latency}
     own = {
         "budget": budget, "test": test, "target": target, "compare": compare,
@@ -198,10 +271,12 @@ def fit(
     print_result(fit_with_progress(given, None, out, console), show_fit, as_json)
 
 
+@partial(with_config_options, defaults={"workers": "as before"})
 def resume(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of anything that is not finished.")],
-    workers: Annotated[int | None, typer.Option(help="Processes that read each part of the data. [as before]")] = None,
+    *,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Continue a search, a training, a selection, a fit or a study that was stopped or killed, to the same result."""
     from archgrad.cli.console import say_loading
@@ -212,6 +287,96 @@ def resume(
     from archgrad.cli.resume import RESUMED
     from archgrad.resuming import check_given
 
-    given = {} if workers is None else {"workers": workers}
+    given = {name: value for name, value in options.items() if value is not None}
     check_given(kind, given)
     RESUMED[kind](folder, given, console, as_json)
+
+
+@partial(with_config_options, defaults=STUDY)
+def compare(
+    study: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[STUDY|FILE.toml]", help="Folder of a study to continue, or a file that describes one."
+        ),
+    ] = None,
+    *,
+    methods: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME", help="Methods to compare (see `archgrad list methods`, `… blackbox`)."),
+    ] = None,
+    without: Annotated[
+        str | None, typer.Option(metavar="NAME,NAME", help="Variants that leave a begun study; their runs are kept.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="N|A-B,C", help="Number of seeds, from 0 on, or the seeds themselves. [3]")
+    ] = None,
+    spaces: Annotated[
+        str | None, typer.Option(metavar="NAME,NAME", help="Search spaces (see `archgrad list spaces`). [nasbench201]")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="NAME,NAME", help="Data (see `archgrad list data`). [digits]")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of a new study.")] = None,
+    measure: Annotated[
+        str | None, typer.Option(help="Measure to compare by. [accuracy in a table on the searched data, or held-out]")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="md|latex|csv|json", help="Print only the tables, in this format. [a report]")
+    ] = None,
+    no_run: Annotated[
+        bool,
+        typer.Option("--no-run", help="Compute nothing: report what is finished, also while a study is computed."),
+    ] = False,
+    engine: Annotated[
+        str,
+        typer.Option(metavar="local|ray|slurm", help="Where the runs are computed. [local]", show_default=False),
+    ] = "local",
+    processes: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Local runs at once. [as many as there are cores for]")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT|auto", help="Ray cluster. [a new one on this machine]")
+    ] = None,
+    partition: Annotated[str | None, typer.Option(help="Partition of Slurm. [its own default]")] = None,
+    minutes: Annotated[
+        int | None, typer.Option(min=5, help="Time limit of a Slurm job, which then goes on in a new one. [60]")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PART.KNOB=VALUE", help="Set a knob of all variants. Repeatable. [published]"),
+    ] = None,
+    **options: Any,
+) -> None:
+    """Compare methods over several seeds: run what is missing, then say which differences are real.
+
+    Finished runs are never repeated; interrupted ones go on where they stopped. More seeds or methods may be added
+    later.
+    """
+    from archgrad.cli.console import errors, results, say
+    from archgrad.parts.knobs import parse_setting
+
+    say("loading PyTorch", errors())
+    from archgrad.cli.compare import StudyProgress, begun_study, plan_of, show_study
+    from archgrad.errors import look_up
+    from archgrad.studies.plan import split_names
+    from archgrad.studies.study import check_variants, run_study
+    from archgrad.studies.tables import FORMATS
+
+    if table is not None:
+        look_up("table format", table, FORMATS)
+
+    common = {name: value for name, value in options.items() if value is not None}
+    common |= {"settings": dict(map(parse_setting, settings))} if settings else {}
+    request = {"methods": methods, "seeds": seeds, "spaces": spaces, "data": data, "common": common}
+    dropped = split_names("without", without or "")
+    if no_run:
+        show_study(begun_study(study, out, {**request, "without": dropped}), measure, table, results())
+        return
+    folder, plan = plan_of(study, out, request)
+    wanted = {"processes": processes, "address": address, "partition": partition, "minutes": minutes}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    with StudyProgress(errors()) as watch:
+        done = run_study(folder, plan, engine, given, watch, lambda text: say(text, errors()), dropped)
+    show_study(done, measure, table, results())
+    check_variants(done)
