@@ -201,6 +201,7 @@ PUBLISHED: list[tuple[str, str, dict[str, Any]]] = [
     ("lambda-p-darts", "darts", {"progressive.skip_dropout": (0.0, 0.0, 0.0), "progressive.max_skips": None}),
     ("darts", "nasbench201", {"supernet.edge_weights": False, "supernet.auxiliary_head": None}),
     ("darts", "darts", {"data.images": 50_000, "data.held_out": 0.0, "arch_optimizer.eps": 1e-8}),
+    ("idarts", "nasbench201", {"weights.lr_min": 0.001}),
     ("idarts", "darts", {"hypergradient.lr": None}),
     ("amended", "amended-a2", {"relaxation.init_scale": 0.0}),
     ("gaea-pc-darts", "darts", {"weights.epochs": 50}),
