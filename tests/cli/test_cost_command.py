@@ -29,8 +29,9 @@ def test_a_genotype_is_measured_at_the_published_size(archgrad):
 def test_a_run_is_measured_at_its_own_size_and_timed(archgrad, tmp_path):
     sizes = ("--channels", 4, "--cells", 1, "--epochs", 1, "--limit", 60, "--batch-size", 20)
     assert archgrad("search", "--method", "gaea", *sizes, "--out", tmp_path / "run")[0] == 0
-    code, out, _ = archgrad("cost", tmp_path / "run")
+    code, out, err = archgrad("cost", tmp_path / "run")
     assert code == 0
+    assert all(word in err for word in ("timing", "64", "--no-latency"))
     assert "nasbench201: width 4, depth 1, images of 1×8×8, 10 outputs" in out
     assert "for a batch of 64" in out
 

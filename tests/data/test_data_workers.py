@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from datasets_of_all_kinds import Pairs
 from torch import Tensor
 
 from archgrad.data import Augmentation, Loader, from_dataset, measure
+from archgrad.data.workers import _begin
 from archgrad.errors import UserError
 
 INPUTS = torch.rand(40, 2, 6, 6, generator=torch.Generator().manual_seed(0))
@@ -162,6 +164,32 @@ def test_workers_end_although_one_died_with_a_lock(opened: Any) -> None:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, previous)
+
+
+def test_workers_end_although_the_search_was_killed_while_they_started(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system tells nobody of the death of a parent that was earlier than the question."""
+
+    def late(parent: int, number: int) -> None:
+        os.write(writer, str(os.getpid()).encode())
+        os.kill(parent, signal.SIGKILL)
+        while os.getppid() == parent:
+            pass
+        _begin(parent, number)
+
+    monkeypatch.setattr("archgrad.data.workers._begin", late)
+    reader, writer = os.pipe()
+    search = multiprocessing.get_context("fork").Process(target=lambda: opened(1).batch(0))
+    search.start()
+    os.close(writer)
+    search.join()
+    worker = int(os.read(reader, 20))
+    ended = select.select([reader], [], [], 60)[0]  # nobody holds the other end of the pipe any more
+    if not ended:
+        os.kill(worker, signal.SIGKILL)
+    os.close(reader)
+    assert ended
 
 
 class Failing:

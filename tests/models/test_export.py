@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from archgrad.errors import UserError
 from archgrad.models import Model, export_model
+from archgrad.models.export import SUFFIXES
 from archgrad.spaces import DARTS, SPACES, NASBench201, StagedSpace
 from tests.models.trained import CLASSES, model_of, small
 
@@ -59,6 +61,19 @@ def test_exported_programs_compute_the_same(name: str, suffix: str, tmp_path: Pa
     assert written.error <= 1e-5
     assert written.file == path
     assert sorted(file.name for file in tmp_path.iterdir()) == [path.name]
+
+
+@pytest.mark.parametrize(("share", "accepted"), [(2e-5, True), (1e-3, False)])
+def test_an_error_is_compared_with_the_largest_output(
+    share: float, accepted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_of(small("nasbench201"))
+    with torch.no_grad():
+        model.network.classifier.bias.fill_(100.0)
+    monkeypatch.setitem(SUFFIXES, ".pt2", lambda here: (b"", lambda x: (1 + share) * here.network(x)))
+    with nullcontext() if accepted else pytest.raises(UserError, match=r"differs .* by 1\.\de-01.*larger tolerance"):
+        export_model(model, tmp_path / "model.pt2")
+    assert (tmp_path / "model.pt2").exists() == accepted
 
 
 def test_an_exported_program_describes_itself(tmp_path: Path) -> None:

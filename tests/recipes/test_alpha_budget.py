@@ -304,3 +304,8 @@ def test_every_optimizer_scales_its_drift(name: str) -> None:
     assert drift(optimizer.scaled(4.0), 50) == pytest.approx(4 * drift(optimizer, 50), rel=1e-12)
     if isinstance(optimizer, XNAS):
         assert replace(optimizer, lr=0.1).drift_factor(4.0) == 4
+
+
+def test_the_factor_of_an_optimizer_is_capped_and_not_the_ratio_of_steps() -> None:
+    factors = [AlphaBudget.of("published", XNAS(), ratio, 1).factor for ratio in (400, 10**6)]
+    assert factors == [20, LARGEST_FACTOR]

@@ -27,6 +27,8 @@ ONE_SHOT = {
     "schedule.warmup_epochs": 0,
     "schedule.level": "bilevel",
 }
+AS_DRNAS = {"weights.weight_decay": 3e-4, "weights.nesterov": False, "weights.epochs": 100}  # of one code base
+SAMPLED = {"weights.epochs": 100, "weights.clip": 0.25, "discretizer.samples": 1000, "discretizer.batches": 10}
 CROSSED = {"hypergradient.products": "finite", "hypergradient.kinks": "crossed"}
 
 # Written down from the papers and the published code, not from the table: recipe, space, settings.
@@ -197,6 +199,54 @@ PUBLISHED: list[tuple[str, str, dict[str, Any]]] = [
         },
     ),
     ("lambda-p-darts", "darts", {"progressive.skip_dropout": (0.0, 0.0, 0.0), "progressive.max_skips": None}),
+    ("darts", "nasbench201", {"supernet.edge_weights": False, "supernet.auxiliary_head": None}),
+    ("darts", "darts", {"data.images": 50_000, "data.held_out": 0.0, "arch_optimizer.eps": 1e-8}),
+    ("idarts", "nasbench201", {"weights.lr_min": 0.001}),
+    ("idarts", "darts", {"hypergradient.lr": None}),
+    ("amended", "amended-a2", {"relaxation.init_scale": 0.0}),
+    ("gaea-pc-darts", "darts", {"weights.epochs": 50}),
+    ("gaea-gdas", "nasbench201", {"weights.weight_decay": 3e-4, "arch_optimizer.floor": 1e-5}),
+    ("xnas", "nasbench201", {"arch_optimizer.wipe_out": True}),
+    *((recipe, "nasbench201", AS_DRNAS) for recipe in ("drnas", "snas", "sdarts-rs", "beta-darts", "darts-pt")),
+    ("snas", "nasbench201", {"relaxation.tau": (10.0, 1.0), "supernet.drop_path": None}),
+    ("snas", "darts", {"supernet.drop_path": 0.3, "schedule.updates": "simultaneous", "relaxation.per_cell": False}),
+    ("drnas", "darts", {"weights.lr_min": 0.0, "weights.epochs": 25, "schedule.warmup_epochs": 10}),
+    ("drnas", "darts", {"progressive.skip_dropout": (0.0, 0.0), "progressive.max_skips": None}),
+    ("sdarts-adv", "darts", {"adversarial-perturbation.start": 0.03, "adversarial-perturbation.end": 0.3}),
+    ("sdarts-rs", "nasbench1shot1-1", {"weights.epochs": 100}),
+    ("darts-pt", "darts", {"discretizer.batches": None}),
+    (
+        "pc-darts",
+        "nasbench201",
+        {
+            "weights.lr": 0.1,
+            "weights.lr_min": 0.0,
+            "weights.weight_decay": 3e-4,
+            "weights.nesterov": False,
+            "weights.batch_size": 256,
+            "weights.epochs": 50,
+        },
+    ),
+    (
+        "gdas",
+        "darts",
+        {"weights.epochs": 250, "weights.batch_size": 256, "weights.weight_decay": 5e-4, "weights.nesterov": True},
+    ),
+    ("random-nas", "darts", {**SAMPLED, "schedule.level": "bilevel"}),
+    ("random-nas", "nasbench1shot1-1", {**SAMPLED, "weights.batch_size": 64}),
+    (
+        "lambda-darts",
+        "darts",
+        {
+            "weights.lr": 0.025,
+            "weights.batch_size": 64,
+            "layer-alignment.schedule": "linear",
+            "layer-alignment.blocks": (),
+            "layer-alignment.objective": "inner",
+            "layer-alignment.difference": "interleaved",
+            "layer-alignment.kind": "cosine",
+        },
+    ),
 ]
 
 

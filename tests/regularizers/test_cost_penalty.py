@@ -58,7 +58,8 @@ def test_it_is_the_excess_of_the_derived_cell_and_pulls_along_the_expected_cost(
     (slope,) = torch.autograd.grad(MODEL.around({}).expected({"cell": alpha.softmax(-1)}), [alpha])
     torch.testing.assert_close(pull, 1.5 / 0.55 * slope / RANGE)
     assert replace(part, target=cost).outer_term(step(alpha)) is None
-    assert replace(part, target=cost, margin=0.9).outer_term(step(alpha)) is not None
+    wide = replace(part, target=cost, margin=0.9)  # it grows with the progress
+    assert [wide.outer_term(step(alpha, progress)) is not None for progress in (0.01, 1.0)] == [False, True]
     assert CostPenalty("madds", 1.0).outer_term(step(alpha)) is None
 
 

@@ -247,6 +247,19 @@ def test_interleaved_differences_take_turns_and_their_mean_is_central(name: str)
     assert all(torch.equal(again[key], forward[key]) for key in forward)
 
 
+@pytest.mark.parametrize(("index", "sign"), [(0, 1), (1, -1)])
+def test_interleaved_differences_begin_with_the_forward_one(index: int, sign: int) -> None:
+    member = LayerAlignment(weight=1.0, difference="interleaved", eps=1e-3)
+    step = step_of(network_of("nasbench201"), member, index)
+    delta = directions(step.mixture_gradient or {}, aligned_blocks(step.blocks), "cosine")["cell"]
+    seen: list[Tensor] = []
+    member.weight_gradient(
+        replace(step, loss=lambda w, mixture: (seen.append(mixture["cell"]), step.loss(w, mixture))[1])
+    )
+    (shift,) = (one - step.mixture["cell"] for one in seen)
+    torch.testing.assert_close(shift, sign * 1e-3 * delta / delta.norm())
+
+
 @pytest.mark.parametrize("eps", [1e-2, 1e-3])
 def test_differences_that_cross_kinks_are_not_the_gradient_of_the_alignment(eps: float) -> None:
     network = network_of("nasbench201")

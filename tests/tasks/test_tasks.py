@@ -234,6 +234,22 @@ def test_without_any_positive_label_nothing_is_divided_by_zero() -> None:
     assert Multilabel().chance(targets) == 0
 
 
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])
+def test_labels_are_predicted_where_their_probability_is_above_the_threshold(threshold: float) -> None:
+    outputs, actual = outputs_of(LABELS), LABELS.bool()
+    found = torch.sigmoid(outputs) > threshold
+    right, wrong = (found & actual).sum(), (found ^ actual).sum()
+    metrics = Multilabel(threshold=threshold).metrics
+    assert metrics["f1"].of_batch(outputs, LABELS) == pytest.approx(float(200 * right / (2 * right + wrong)))
+    assert metrics["label_accuracy"].of_batch(outputs, LABELS) == pytest.approx(
+        float(100 - 100 * wrong / found.numel())
+    )
+
+
+def test_less_is_better_in_every_metric_of_a_regression() -> None:
+    assert not any(metric.higher_is_better for metric in Regression().all_metrics.values())
+
+
 def test_classification_has_accuracy_and_the_bits_of_cross_entropy() -> None:
     outputs = outputs_of(CLASSES).float()
     assert Classification().main_metric.info == ACCURACY

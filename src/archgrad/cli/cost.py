@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from archgrad.cli.architecture import Architecture
+from archgrad.cli.console import errors, say
 from archgrad.config import read_run_config
 from archgrad.errors import UserError
 from archgrad.spaces.cost import cost_table, measure_latency, training_memory
@@ -68,6 +69,7 @@ def measure_cost(found: Architecture, shape: Mapping[str, int], limit: int | Non
         needed = 4 * table.total.parameters + max(_BATCHES) * content["training_bytes_per_image"] / 2
         check_memory("timing this network", needed, "give --no-latency, or smaller sizes")
         network = space.network(genotype, num_classes=classes, input_channels=channels)
+        say(f"timing batches of {' and '.join(map(str, _BATCHES))} images (--no-latency: none)", errors())
         content["latency_ms"] = {
             str(size): 1000 * measure_latency(network, **images, batch_size=size) for size in _BATCHES
         }

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import pickle
 import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from multiprocessing import get_start_method
 from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
 from typing import Any, Protocol
@@ -71,9 +74,11 @@ class WorkerProcesses:
         """Let the processes read from batch ``index`` on."""
         with warnings.catch_warnings():  # more processes than cores may be right where they wait for a disk
             warnings.simplefilter("ignore")
+            parent = None if get_start_method() == "forkserver" else os.getpid()
             loader = DataLoader(
                 self._batches, batch_size=None, sampler=itertools.count(index), num_workers=self._count,
-                prefetch_factor=_AHEAD, pin_memory=self._pinned, worker_init_fn=_begin, generator=torch.Generator(),
+                prefetch_factor=_AHEAD, pin_memory=self._pinned, worker_init_fn=partial(_begin, parent),
+                generator=torch.Generator(),
             )  # fmt: skip
             try:
                 with _blocked_signals():
@@ -116,10 +121,12 @@ class _ErrorsAsText(Dataset[Any]):
             return "a worker process has not enough memory to read its batches; give fewer workers or smaller batches."
 
 
-def _begin(number: int) -> None:
+def _begin(parent: int | None, number: int) -> None:
     """Leave signals to the main process, which ends the search with a checkpoint and then its workers."""
     with suppress(OSError, AttributeError):  # on Linux, end with the main process, whose lock a fork holds too
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if parent not in (None, os.getppid()):  # it was killed before; PyTorch would watch whoever is the parent now
+        os._exit(1)
     for one in _LEFT_TO_MAIN:
         signal.signal(one, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from archgrad.errors import UserError
 from archgrad.studies.plan import PlannedRun, StudyPlan, begun_plan_from_toml, begun_plan_to_toml
-from archgrad.system.files import exists, make_folder, read_text, write_text
+from archgrad.system.files import exists, is_unfinished, make_folder, read_text, unfinished_files, write_text
 from archgrad.system.run_kind import RUN_FILE, write_kind
 
 try:
@@ -92,7 +92,8 @@ class StudyFolder:
         """Reject a folder that holds something else than a study, and leave nothing in it."""
         if self.exists() or not exists(self.path):
             return
-        other = sorted({one.name for one in self.path.iterdir()} - {RUN_FILE, _LOCK, _HEARTBEAT, _FAILURES, _LOGS})
+        found = {one.name for one in self.path.iterdir() if not is_unfinished(one)}
+        other = sorted(found - {RUN_FILE, _LOCK, _HEARTBEAT, _FAILURES, _LOGS})
         if other:
             raise UserError(f"{self.path} is no study, but holds {', '.join(other[:3])}; choose a new folder.")
 
@@ -113,6 +114,9 @@ class StudyFolder:
             descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             self._lock(descriptor)
+            with self.writing():
+                for path in unfinished_files(self.path):  # of a killed coordinator; each run removes its own
+                    path.unlink(missing_ok=True)
             yield
         finally:
             os.close(descriptor)

@@ -142,7 +142,7 @@ def run_study(
     A finished study is only read. The caller may then ask :func:`check_variants` whether a variant has no result.
     """
     folder = StudyFolder(out)
-    if plan is None and folder.exists() and folder.is_complete(begun := folder.plan()):
+    if plan is None and folder.exists() and folder.is_complete(begun := folder.plan()) and not folder.heartbeat().host:
         return Study(folder, begun)
     if plan is not None:
         check_plan(plan)  # before there is a folder
@@ -157,8 +157,7 @@ def run_study(
         wanted = fill_in_sizes(wanted, () if begun_plan is None else begun_plan.benchmarks, tell)
         check_plan(wanted)
         folder.write_plan(wanted)
-        if not folder.is_complete(wanted):
-            run_missing(folder, wanted, made, watch)
+        run_missing(folder, wanted, made, watch)
     return Study(folder, wanted)
 
 
