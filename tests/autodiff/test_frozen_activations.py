@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -12,10 +11,8 @@ from torch import Tensor, nn
 
 from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.autodiff.products import ExactProducts, FiniteProducts, ForwardProducts
-from archgrad.autodiff.vectors import added, cosine, norm, scaled
-from archgrad.bilevel.problem import BilevelProblem
+from archgrad.autodiff.vectors import added, norm, scaled
 from archgrad.errors import UserError
-from archgrad.hypergradients import Amended, Neumann
 
 Tensors = dict[str, Tensor]
 Function = Callable[[Tensor], Tensor]
@@ -73,25 +70,6 @@ def test_what_is_replayed_is_linear(function: Function) -> None:
     assert not torch.equal(frozen(y), function(y))
 
 
-@every_kink
-def test_the_gradient_is_that_of_the_recorded_point_everywhere(function: Function) -> None:
-    x, y = images(0).requires_grad_(), images(1).requires_grad_()
-    weights = torch.randn_like(function(x))
-    (expected,) = torch.autograd.grad((function(x) * weights).sum(), x)
-    frozen = recorded(function, x.detach())
-    for at in (x, y):
-        (actual,) = torch.autograd.grad((frozen(at) * weights).sum(), at)
-        torch.testing.assert_close(actual, expected)
-
-
-def test_recording_keeps_the_gradient() -> None:
-    x = images(0).requires_grad_()
-    output = ActivationPattern().evaluate(lambda: F.max_pool2d(F.relu(x), 2).sum())
-    (actual,) = torch.autograd.grad(output, x)
-    (expected,) = torch.autograd.grad(F.max_pool2d(F.relu(x), 2).sum(), x)
-    assert torch.equal(actual, expected)
-
-
 def test_a_pattern_keeps_no_graph() -> None:
     pattern, x = ActivationPattern(), images(0).requires_grad_()
     pattern.evaluate(lambda: F.relu(x * 2).sum())
@@ -132,42 +110,6 @@ def test_an_exception_leaves_no_mode_active(first: bool) -> None:
     assert torch.equal(pattern.evaluate(lambda: F.relu(x)), F.relu(x))
 
 
-@pytest.mark.parametrize("kind", ["finite", "forward"])
-def test_a_loss_that_fails_in_the_middle_leaves_no_mode_active(kind: Any) -> None:
-    for when in range(1, 6):
-        calls = 0
-
-        def loss(w: Tensors, a: Tensors, batch: object) -> Tensor:
-            nonlocal calls
-            calls += 1
-            value = (F.relu(w["w"]) * a["a"]).square().sum()
-            if calls == when:  # noqa: B023
-                raise ZeroDivisionError
-            return value
-
-        problem = BilevelProblem(loss, lambda w, a, _: w["w"].square().sum())
-        weights, alpha = {"w": randn(4, seed=0)}, {"a": randn(4, seed=1)}
-        if when <= (5 if kind == "finite" else 3):
-            with pytest.raises(ZeroDivisionError):
-                Amended(products=kind)(problem, weights, alpha, None, None)
-        assert modes_active() == 0
-
-
-def test_a_loss_whose_kinks_come_and_go_is_refused() -> None:
-    calls = 0
-
-    def changing(w: Tensors, a: Tensors, batch: object) -> Tensor:
-        nonlocal calls
-        calls += 1
-        return (F.relu(w["w"] * a["a"]) if calls % 2 else w["w"] * a["a"]).sum()
-
-    problem = BilevelProblem(changing, lambda w, a, _: w["w"].square().sum())
-    point = {"w": randn(4, seed=0)}, {"a": randn(4, seed=1)}, None, None
-    with pytest.raises(UserError, match="use products='exact'"):
-        Neumann(2, 0.1, products="finite")(problem, *point)
-    Neumann(2, 0.1)(problem, *point)
-
-
 WIDTHS = (10, 40, 40, 1)
 DATA, LABELS = randn(32, 10, seed=0), randn(32, 1, seed=1)
 WEIGHTS = {
@@ -202,17 +144,3 @@ def test_differences_need_the_pattern_because_units_that_switch_outweigh_the_cur
     frozen = [error(products(rectified, WEIGHTS, ALPHA).hessian(v)) for products in (FiniteProducts, ForwardProducts)]
     assert max(frozen) < 0.002
     assert error(unfrozen(v, radius=0.01)) > 50 * max(frozen)
-
-
-def test_frozen_differences_converge_and_unfrozen_ones_need_not() -> None:
-    v = ExactProducts(rectified, WEIGHTS, ALPHA).gradient()
-    exact = ExactProducts(rectified, WEIGHTS, ALPHA).hessian(v)
-
-    class Finer(FiniteProducts):
-        radius = 0.001
-
-    coarse, fine = (
-        norm(added(products(rectified, WEIGHTS, ALPHA).hessian(v), exact, -1.0)) for products in (FiniteProducts, Finer)
-    )
-    assert coarse / fine == pytest.approx(100, rel=0.05)
-    assert cosine(FiniteProducts(rectified, WEIGHTS, ALPHA).hessian(v), exact) > 0.999999

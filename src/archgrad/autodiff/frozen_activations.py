@@ -24,10 +24,10 @@ class ActivationPattern(ForwardMode):
     counts the units that switch between its two ends: few, but each jumps, and the division by ε makes the jump large.
     In a supernet these jumps outweigh the curvature.
 
-    :data:`~archgrad.autodiff.kinked_functions.KINKED_FUNCTIONS` lists the functions besides ReLU: other piecewise
-    activations, absolute values, clamps, maxima, poolings of images, comparisons, which :func:`torch.where` may read.
-    Other kinks, such as those in a user's compiled or hand-differentiated functions, stay as they are. A search detects
-    them by comparing a difference with an exact product (:mod:`archgrad.autodiff.difference_check`).
+    :data:`~archgrad.autodiff.kinked_functions.KINKED_FUNCTIONS` lists the functions besides ReLU: piecewise linear
+    activations, absolute values, clamps, poolings of images, comparisons, which :func:`torch.where` may read. All other
+    kinks stay as they are. A search detects them by comparing a difference with an exact product
+    (:mod:`archgrad.autodiff.difference_check`), and then uses exact products.
 
     >>> pattern, x = ActivationPattern(), torch.tensor([-1.0, 1.0])
     >>> pattern.evaluate(lambda: F.relu(x)), pattern.evaluate(lambda: F.relu(-x))
