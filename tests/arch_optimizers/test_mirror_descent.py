@@ -8,6 +8,7 @@ from seeded import randn
 from torch import Tensor
 
 from archgrad.arch_optimizers import ArchOptimizer, ExponentiatedGradient, MirrorDescent
+from archgrad.errors import UserError
 
 
 def uniform(rows: int, choices: int, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
@@ -78,3 +79,10 @@ def test_the_floor_keeps_every_choice_alive() -> None:
     assert walked(ExponentiatedGradient(floor=0.0), alpha, gradient, 10).tolist() == [[1.0, 0.0, 0.0, 0.0]]
     back = walked(ExponentiatedGradient(), {"cell": found}, -gradient, 1)
     torch.testing.assert_close(back[0, 1:3], torch.full((2,), 0.5, dtype=torch.float64), rtol=0, atol=1e-4)
+
+
+def test_a_floor_that_does_nothing_or_too_much_is_refused() -> None:
+    with pytest.raises(UserError, match=r"floor is 1e-05, but euclidean .*; leave it out"):
+        MirrorDescent("euclidean", floor=1e-5)
+    with pytest.raises(UserError, match=r"floor is 0\.25, .* a row of 4 choices .* below 0\.25"):
+        ExponentiatedGradient(floor=0.25).init(uniform(2, 4), 1)

@@ -181,5 +181,3 @@ def test_ridge_regression_tunes_its_penalty_exactly(seed: int, lambdas: int) -> 
     assert error(FirstOrder()(problem, *point)["log_lambda"], expected) == 1.0
     for member in (ExactImplicit(products="finite"), ConjugateGradient(5, products="finite")):
         assert error(member(problem, *point)["log_lambda"], expected) < 1e-5
-
-

@@ -121,5 +121,3 @@ def test_one_unrolled_step_takes_the_mixed_derivative_before_it_and_the_rest_aft
     of_alpha, of_weights, *_ = brute(weights - 0.1 * gradient, alpha)
     expected = of_alpha - 0.1 * mixed @ of_weights
     torch.testing.assert_close(estimate(Unrolled(lr=0.1), curved, weights, alpha), expected)
-
-

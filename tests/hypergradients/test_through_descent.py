@@ -131,5 +131,3 @@ def test_its_own_rate_replaces_that_of_the_descent_and_nothing_else() -> None:
     expected = TruncatedReverse(3, 3)(*point, descent=dataclasses.replace(descent, lr=LR))
     actual = TruncatedReverse(3, 3, lr=LR)(*point, descent=descent)
     assert all(torch.equal(value, expected[name]) for name, value in actual.items())
-
-

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from archgrad.errors import UserError
 from archgrad.relaxations import Concrete, Domain, GumbelHard, Relaxed
 from archgrad.relaxations.gumbel import Gumbel
 from archgrad.spaces import DecisionBlock, Row
@@ -147,3 +148,9 @@ def test_noise_is_finite_at_the_ends_of_the_uniform(monkeypatch: pytest.MonkeyPa
     noise = GumbelHard().noise([block_of(1, 4)], stream(0))["cell"]
     assert noise.isfinite().all()
     assert noise.min() < -3 < 30 < noise.max()
+
+
+@every_kind
+def test_a_scale_that_the_simplex_does_not_use_is_refused(kind: type[Gumbel]) -> None:
+    with pytest.raises(UserError, match=r"init_scale is 0\.1, .* 'simplex' .*; leave it out"):
+        kind(domain="simplex", init_scale=0.1)
