@@ -20,7 +20,9 @@ REDUCED = {
 @pytest.mark.parametrize("name", known_cells())
 def test_the_noted_sizes_are_those_of_our_networks(name: str) -> None:
     cell = known_cells()[name]
-    assert cell.ours == (cell.cifar_cost(), cell.imagenet_cost())
+    large = cell.space(channels=48, cells=14, stem="imagenet")
+    assert cell.ours[0] == cell.space(channels=36, cells=20).cost(cell.genotype)
+    assert cell.ours[1] == large.cost(cell.genotype, num_classes=1000, image_size=224)
 
 
 @pytest.mark.parametrize("name", OF_DARTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +14,8 @@ from archgrad.autodiff.kinked_functions import KINKED_FUNCTIONS
 from archgrad.errors import UserError
 
 __all__ = ["ActivationPattern", "evaluate_frozen"]
+
+Found = TypeVar("Found")
 
 
 class ActivationPattern(ForwardMode):
@@ -42,7 +44,7 @@ class ActivationPattern(ForwardMode):
         self._position = 0
         self.recorded = False
 
-    def evaluate(self, loss: Callable[[], Tensor]) -> Tensor:
+    def evaluate(self, loss: Callable[[], Found]) -> Found:
         """Evaluate a function of tensors; record the pattern in the first evaluation."""
         self._position = 0
         if not self.recorded:
@@ -143,17 +145,6 @@ def _changed() -> UserError:
     )
 
 
-def evaluate_frozen(
-    pattern: ActivationPattern | None, loss: Callable[[], tuple[Tensor, Tensor]]
-) -> tuple[Tensor, Tensor]:
-    """Evaluate a loss and its logits, under an activation pattern if one is given."""
-    if pattern is None:
-        return loss()
-    logits: list[Tensor] = []
-
-    def first() -> Tensor:
-        value, other = loss()
-        logits.append(other)
-        return value
-
-    return pattern.evaluate(first), logits[0]
+def evaluate_frozen(pattern: ActivationPattern | None, loss: Callable[[], Found]) -> Found:
+    """Evaluate a function of tensors, under an activation pattern if one is given."""
+    return loss() if pattern is None else pattern.evaluate(loss)

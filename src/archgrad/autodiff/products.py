@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.autodiff.double_backward import TwiceDifferentiable
-from archgrad.autodiff.frozen_activations import ActivationPattern
+from archgrad.autodiff.frozen_activations import ActivationPattern, evaluate_frozen
 from archgrad.autodiff.gradients import gradients, leaves, named_like
 from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.autodiff.vectors import Vector, added, length, scaled, zeros_like
@@ -158,9 +158,7 @@ class _DifferenceProducts(Products):
         )
 
     def _evaluate(self, weights: Weights, alpha: Alpha) -> Tensor:
-        if self.pattern is None:
-            return self.loss(weights, alpha)
-        return self.pattern.evaluate(lambda: self.loss(weights, alpha))
+        return evaluate_frozen(self.pattern, lambda: self.loss(weights, alpha))
 
     def _product(self, v: Weights, wanted: Variables) -> tuple[Vector, ...]:
         size = length(v)
