@@ -191,20 +191,3 @@ def test_the_memory_of_reverse_mode_is_linear_in_its_steps() -> None:
     assert one == saved(T1T2()) == saved(Unrolled(lr=0.01))
     assert (four - two, eight - four) == (2 * (two - one), 4 * (two - one))
     assert two - one > one / 2
-
-
-def test_the_memory_of_truncated_reverse_mode_is_linear_in_the_steps_it_keeps() -> None:
-    for keep in (1, 2, 4):
-        assert saved(TruncatedReverse(6, keep, lr=0.01)) == saved(TruncatedReverse(keep, keep, lr=0.01))
-
-
-@pytest.mark.parametrize("kind", ["finite", "forward"])
-def test_differences_never_keep_more_than_one_graph(kind: Any) -> None:
-    one = saved(T1T2())
-    for member in (
-        Neumann(1, 0.01),
-        Neumann(4, 0.01),
-        TruncatedReverse(2, 2, lr=0.01),
-        TruncatedReverse(8, 8, lr=0.01),
-    ):
-        assert saved(dataclasses.replace(member, products=kind)) <= one

@@ -367,16 +367,6 @@ def test_what_is_not_decided_goes_on_moving_while_it_tunes() -> None:
     assert all(torch.equal(state.alpha[name], value) for name, value in alpha.items())
 
 
-def test_the_command_shows_every_decision(archgrad: Any) -> None:
-    code, out, err = archgrad(
-        "search", "--method", "darts-pt", "--channels", 2, "--cells", 1, "--limit", 32, "--epochs", 1,
-        "--batch-size", 8, "--out", "run", "--set", "discretizer.tune_epochs=1", "--set", "discretizer.batches=1",
-    )  # fmt: skip
-    assert code == 0, err
-    assert "decision 1/6: cell " in out + err
-    assert "decision 6/6: cell " in out + err
-
-
 def test_an_optimizer_that_has_taken_all_its_steps_is_not_asked_for_more() -> None:
     method = replace(ag.recipes.xnas(), discretizer=Perturbation(tune_epochs=1, batches=1))
     space = NASBench201(channels=2, cells_per_stage=1)

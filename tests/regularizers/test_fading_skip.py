@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +9,11 @@ from typing import Any
 import pytest
 import torch
 from experiments import experiment_of
-from listening import Event, StepFinished, listening
 from tiny_space import Tiny
 
 import archgrad as ag
 from archgrad.config import SearchConfig
-from archgrad.errors import SearchInterrupted, UserError
+from archgrad.errors import UserError
 from archgrad.loop import SearchResult
 from archgrad.recipes import darts, darts_minus
 from archgrad.regularizers import AuxiliarySkip
@@ -102,38 +99,6 @@ def test_the_reductions_beside_strided_edges_are_trained() -> None:
     after = dict(state.supernet.named_parameters())
     assert before
     assert all(not torch.equal(value, after[name]) for name, value in before.items())
-
-
-def test_an_interrupted_search_ends_in_the_same_bits(tmp_path: Path) -> None:
-    space = ag.spaces.S2(channels=2, cells=3)
-    method = replace(darts_minus(), supernet=ag.SupernetOptions(drop_path=0.3, skip_dropout=0.4))
-    training = replace(space.weights, weight_decay_end=0.01, epochs=2, batch_size=12)
-
-    def stop(event: Event) -> None:
-        if isinstance(event, StepFinished) and event.state.index == 3:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    whole = found(method, space, weights=training, epochs=None, batch_size=None)
-    with pytest.raises(SearchInterrupted):
-        found(
-            method,
-            space,
-            weights=training,
-            epochs=None,
-            batch_size=None,
-            out=tmp_path,
-            interruptible=True,
-            callbacks=listening(stop),
-        )
-    settings = {"weights": training, "epochs": None, "batch_size": None}
-    resumed = found(method, space, out=tmp_path, resume=True, **settings)
-    assert whole.genotype == resumed.genotype
-    for one, other in zip(whole.supernet.parameters(), resumed.supernet.parameters(), strict=True):
-        assert torch.equal(one, other)
-    assert all(torch.equal(value, resumed.alpha[name]) for name, value in whole.alpha.items())
-    other = replace(method, regularizers=(AuxiliarySkip(0.5),))
-    with pytest.raises(UserError):
-        found(other, space, out=tmp_path, resume=True, **settings)
 
 
 # --- how it is asked for -------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def test_entries_that_do_not_exist_change_nothing() -> None:
 
 
 STOPPED: dict[str, ag.Method] = {
-    **{name: ag.recipes.named(name) for name in ("sdarts-rs", "sdarts-adv", "beta-darts")},
+    **{name: ag.recipes.named(name) for name in ("sdarts-rs", "sdarts-adv", "beta-darts", "darts-minus")},
     "both, simultaneous": replace(
         ag.recipes.named("gaea-simultaneous"), regularizers=(AdversarialPerturbation(steps=2), RandomPerturbation())
     ),

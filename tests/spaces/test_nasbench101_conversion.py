@@ -80,16 +80,6 @@ def test_four_nodes_make_seven_vertices_one_of_them_loose() -> None:
 
 
 @every_space
-def test_a_genotype_comes_back_from_its_module(which: int) -> None:
-    space = NASBench1Shot1(number=which)
-    for genotype in some_genotypes(space):
-        space.check(genotype)
-        module = module_of(genotype)
-        module.check()
-        assert genotype_of(space, module) == genotype
-
-
-@every_space
 def test_any_form_of_a_module_gives_a_genotype_of_the_same_hash(which: int) -> None:
     space = NASBench1Shot1(number=which)
     for seed, genotype in enumerate(some_genotypes(space)):

@@ -19,13 +19,10 @@ from archgrad.spaces import (
     SPACES,
     CellGenotype,
     Decision,
-    DecisionBlock,
     Genotype,
     NASBench1Shot1,
     NASBench201,
-    StagedSpace,
     cost,
-    edge_rows,
     known_cells,
 )
 from archgrad.spaces.shared_weights import copy_shared_weights
@@ -68,16 +65,6 @@ def test_the_published_training_is_kept(name: str) -> None:
     )
     expected = (5e-4, True) if name == "nasbench201" else (3e-4, False)
     assert (training.weight_decay, training.nesterov) == expected
-
-
-@every_space
-@pytest.mark.parametrize("size", [16, 7])
-def test_supernets_take_images_of_any_size(name: str, size: int) -> None:
-    space = small(name)
-    mixture = {b.name: torch.full((b.cells, *b.shape), 0.2) for b in space.blocks}
-    logits = space.supernet(num_classes=5, input_channels=1)(images(size, 1), mixture)
-    assert logits.shape == (4, 5)
-    assert logits.isfinite().all()
 
 
 @every_space
@@ -133,23 +120,6 @@ def test_a_one_hot_supernet_is_the_plain_network(name: str, seed: int) -> None:
     torch.testing.assert_close(network(x), supernet(x, mixture))
     active = {key: value.bool() for key, value in mixture.items()}
     torch.testing.assert_close(network(x), supernet(x, mixture, active=active))
-
-
-@every_space
-@pytest.mark.parametrize("value", [0, 2.5])
-def test_bad_sizes_are_explained(name: str, value: object) -> None:
-    for knob in ("channels", small(name).depth_knob):
-        with pytest.raises(
-            UserError, match=f"{knob} of the space '{name}' is .*; it must be at least 1 and a whole number"
-        ):
-            dataclasses.replace(small(name), **{knob: value})  # type: ignore[arg-type]
-    for knob in ("input_channels", "num_classes"):
-        with pytest.raises(UserError, match=f"{knob} is .*; it must be at least 1 and a whole number"):
-            small(name).supernet(**{knob: value})  # type: ignore[arg-type]
-    genotype = random_genotype(small(name), 0)
-    for knob in ("input_channels", "num_classes", "image_size"):
-        with pytest.raises(UserError, match=f"{knob} is .*; it must be at least 1 and a whole number"):
-            small(name).cost(genotype, **{knob: value})  # type: ignore[arg-type]
 
 
 @every_space
@@ -222,19 +192,6 @@ def test_the_darts_space_without_none_has_seven_operations() -> None:
         assert space.cost(genotype) == DARTS(channels=4, cells=3).cost(genotype)
     even = {block.name: torch.full(block.shape, 1 / 7) for block in space.blocks}
     assert all(len(cell.decisions) == 8 for _, cell in Argmax().select(space, even).blocks)
-
-
-def test_a_space_that_ignores_exclude_says_so() -> None:
-    class Heedless(StagedSpace):
-        name = "heedless"
-        operations = NASBench201().operations
-
-        @property
-        def blocks(self) -> tuple[DecisionBlock, ...]:
-            return (DecisionBlock("cell", 3, edge_rows([(1, [0])], ("none", "skip_connect"))),)
-
-    with pytest.raises(UserError, match="the space 'heedless' ignores exclude"):
-        Heedless(channels=4, cells_per_stage=1, exclude=("none",))
 
 
 # --- NAS-Bench-201 -------------------------------------------------------------------------------------------------
