@@ -93,23 +93,6 @@ def test_the_first_evaluation_and_its_repetition_are_the_function(function: Func
         pattern.pack()
 
 
-@pytest.mark.parametrize("name", ["LeakyReLU", "ReLU6", "Hardtanh", "abs", "mask"])
-def test_it_was_needed(name: str) -> None:
-    """Across the kinks the same differences are far from the product of somewhere along the way."""
-
-    class Moving:
-        recorded = True
-
-        def evaluate(self, loss: Callable[[], Tensor]) -> Tensor:
-            return loss()
-
-    exact = ExactProducts(loss_of(FUNCTIONS[name]), WEIGHTS, ALPHA)
-    crossing = FiniteProducts(loss_of(FUNCTIONS[name]), WEIGHTS, ALPHA)
-    crossing.pattern = Moving()  # type: ignore[assignment]
-    directions = [{key: draws(*value.shape, seed=seed) for key, value in V.items()} for seed in range(6)]
-    assert min(cosine(crossing.hessian(v), exact.hessian(v)) for v in directions) < 0.99
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize("name", ["Hardswish", "clamp", "abs"])
 def test_precision_is_kept(name: str, dtype: torch.dtype) -> None:

@@ -10,7 +10,6 @@ import torch
 from seeded import randn
 from torch import Tensor
 
-from archgrad.bilevel.descent import Descent
 from archgrad.bilevel.problem import BilevelProblem
 from archgrad.hypergradients import (
     T1T2,
@@ -129,16 +128,6 @@ def test_quadratic_problems_are_solved_exactly(seed: int, kind: Any) -> None:
     exact = [ExactImplicit(products=kind), ConjugateGradient(6, products=kind), Neumann(300, 0.25, products=kind)]
     for member in exact:
         estimate = member(quadratic.problem, quadratic.weights(quadratic.best()), quadratic.alpha, None, None)
-        assert error(estimate["a"], quadratic.exact()) < 1e-6
-
-
-@pytest.mark.parametrize("descent", [Descent(0.25), Descent(0.2, 0.5), Descent(0.2, 0.5, nesterov=True)], ids=str)
-@pytest.mark.parametrize("seed", range(2))
-def test_reverse_mode_needs_no_converged_weights_if_it_runs_long_enough(seed: int, descent: Descent) -> None:
-    quadratic = Quadratic(seed)
-    start = quadratic.weights(randn(6, seed=seed + 700))
-    for member in (TruncatedReverse(150, 150), TruncatedReverse(300, 150)):
-        estimate = member(quadratic.problem, start, quadratic.alpha, None, None, descent=descent)
         assert error(estimate["a"], quadratic.exact()) < 1e-6
 
 

@@ -129,20 +129,6 @@ def test_products_by_differences_are_the_exact_ones(name: str, products: Any, le
         assert norm(actual) == pytest.approx(norm(expected), rel=0.01)
 
 
-class Brute(FiniteProducts):
-    radius = 1e-5
-
-
-@every_space
-def test_products_by_smaller_differences_converge_to_the_exact_ones_along_the_steepest_direction(name: str) -> None:
-    """The gradient is the direction that estimates ask for, and the one along which the curvature changes fastest."""
-    exact = exact_products(name)
-    v = exact.gradient()
-    brute = Brute(exact.loss, {key: value.detach() for key, value in exact.weights.items()}, search_of(name).alpha)
-    for product, expected in zip(brute.both(v), exact.both(v), strict=True):
-        assert norm(added(product, expected, -1.0)) < 1e-6 * norm(expected)
-
-
 @pytest.mark.parametrize(
     ("name", "exact", "kinds"),
     [

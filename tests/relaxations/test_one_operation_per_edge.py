@@ -97,14 +97,3 @@ def test_only_what_is_drawn_is_run_and_trained(
     for place, operation in operations(net):
         for parameter in operation.parameters():
             assert (parameter.grad is not None) == (place in run)
-
-
-@every_space
-def test_leaving_out_what_is_not_drawn_changes_nothing(name: str) -> None:
-    """A one-hot mixture computed sparsely is the same mixture computed densely."""
-    space = space_of(name)
-    torch.manual_seed(0)
-    net = space.supernet(num_classes=3)
-    mixture, active = drawn(space, GumbelHard(per_cell=True), 3)
-    sparse, dense = net(images(), mixture, active=active), net(images(), mixture)
-    torch.testing.assert_close(sparse, dense, rtol=1e-4, atol=1e-5)

@@ -130,26 +130,6 @@ def test_whatever_a_genotype_is_its_print_parses_back(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "cell",
-    [
-        CellGenotype(()),
-        CellGenotype((), (2,)),
-        CellGenotype((Decision(1, 0, "a"),)),
-        CellGenotype((Decision(1, 0, "a|b~0"),)),
-        CellGenotype((Decision(1, 0, "a"), Decision(2, 0, "a"))),
-        CellGenotype((Decision(2, 0, "a"), Decision(2, 1, "a")), ()),
-        CellGenotype((Decision(2, 0, "a"), Decision(2, 1, "a")), (3,)),
-        CellGenotype((Decision(2, 0, "a"), Decision(2, 2, "a")), (2,)),
-        CellGenotype((Decision(2, 0, "it's"), Decision(2, 1, "a")), (2,)),
-    ],
-)
-@pytest.mark.parametrize("name", ["cell", "normal", "class", "None", "a_concat", "ﬁ", "a b"])
-def test_edge_cases_round_trip(name: str, cell: CellGenotype) -> None:
-    genotype = Genotype.of({name: cell})
-    assert Genotype.parse(str(genotype)) == genotype == Genotype.parse(genotype.to_json())
-
-
-@pytest.mark.parametrize(
     "text",
     [
         DARTS,
@@ -225,15 +205,6 @@ def test_malformed_text_names_the_position_and_a_fix(marked: str, problem: str) 
     assert re.match(r"malformed genotype at position (\d+)", message)[1] == str(marked.index("¦"))  # type: ignore[index]
     assert problem in message
     assert ";" in message.partition(problem)[2] or ";" in problem
-
-
-def test_positions_count_characters_not_bytes() -> None:
-    text = "Genotype(\n\n  é=1)"
-    assert f" at position {text.index('é')} " in error_of(text)
-    text = '{"é漢😀": oops}'
-    assert f" at position {text.index('oops')} " in error_of(text)
-    text = "|é漢~0|"
-    assert " at position 1 " in error_of(text)
 
 
 def wrapped(blocks: object) -> str:

@@ -107,11 +107,6 @@ def test_what_cannot_be_restricted_is_refused_in_a_sentence(wanted: dict[str, li
         NASBench201(channels=4, cells_per_stage=1).restricted(wanted)
 
 
-def test_a_row_of_excluded_choices_alone_is_refused() -> None:
-    with pytest.raises(UserError, match=r"row 2<-0 of block 'normal'.* excluded|picks 1 of 0"):
-        DARTS(channels=4, cells=3).restricted({"normal": [("none",)] * 14})
-
-
 def test_a_space_that_does_not_heed_its_restriction_says_so() -> None:
     class Heedless(StagedSpace):
         name = "heedless"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from archgrad.bilevel.problem import BilevelProblem
 from archgrad.errors import UserError
 from archgrad.hypergradients import FirstOrder
-from archgrad.operations import Operation
 from archgrad.spaces import SPACES, SearchSpace
 from tests.supernet.supernets import LABELS, Mixture, images, mixture_of, space_of, supernet_of
 
@@ -91,29 +89,6 @@ def test_inactive_entries_count_as_zero(name: str) -> None:
     for key, gradient, dense in zip(mixture, gradients, wanted, strict=True):
         assert not gradient[~active[key]].any()
         torch.testing.assert_close(gradient[active[key]], dense[active[key]])
-
-
-@every_space
-def test_inactive_operations_are_not_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: Counter[int] = Counter()
-    space = space_of(name)
-    net, mixture, active = supernet_of(space), mixture_of(space), marks_of(space, 0.4)
-
-    def counting(method: Any) -> Any:
-        def mixed(self: Operation, source: Any, weight: Tensor) -> Tensor | None:
-            calls[id(self)] += 1
-            return method(self, source, weight)
-
-        return mixed
-
-    kinds = {base for module in net.modules() for base in type(module).__mro__ if "mixed" in vars(base)}
-    for kind in kinds:
-        monkeypatch.setattr(kind, "mixed", counting(vars(kind)["mixed"]))
-    active = {block.name: active[block.name] for block in space.blocks if block.kind == "operation"}
-    net(images(), mixture, active=active)
-    wanted = sum(int((active[block.name] & block.mask).sum()) for block in space.blocks if block.name in active)
-    assert len(calls) == wanted
-    assert set(calls.values()) <= {1}
 
 
 def test_a_node_that_nothing_enters_is_zero() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -145,18 +144,6 @@ def test_it_is_active_whatever_the_mixture_is(name: str, options: Options) -> No
     assert not torch.allclose(carried, net(images(), mixture, active=nothing))
 
 
-@pytest.mark.parametrize(("name", "options"), [("nasbench201", {}), ("darts", {}), ("s4", BOTH)])
-def test_mixtures_of_single_images_have_it_too(name: str, options: Options) -> None:
-    case, fused, reference = pair(name, options)
-    each = mixture_of(case, len(LABELS))
-    actual, expected = (net(images(), each, seed=3, skip=0.4) for net in (fused, reference))
-    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-11)
-    found, wanted = (
-        torch.autograd.grad(F.cross_entropy(logits, LABELS), list(each.values())) for logits in (actual, expected)
-    )
-    torch.testing.assert_close(found, wanted)
-
-
 @every_space
 def test_no_tensor_is_added_twice(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A skip among the choices carries the same tensor, which a compiled sum could not take twice."""
@@ -209,10 +196,3 @@ def test_a_weight_needs_connections() -> None:
     case = case_of("nasbench201", auxiliary_skip=False)
     with pytest.raises(UserError, match=r"skip is 0\.5, but this supernet has no auxiliary skip .*auxiliary_skip=True"):
         supernet_of(case)(images(), mixture_of(case), skip=0.5)
-
-
-@pytest.mark.parametrize("value", [-0.1, math.nan, math.inf, True, "1"])
-def test_a_weight_that_is_no_number_is_refused(value: Any) -> None:
-    case = case_of("nasbench201")
-    with pytest.raises(UserError, match=r"skip is .*; it must be a numb"):
-        supernet_of(case)(images(), mixture_of(case), skip=value)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from archgrad.operations import Identity, Operation, Source
+from archgrad.operations import Identity, Operation
 from archgrad.spaces import SPACES
 from archgrad.supernet import CellMixture, Edge, MixedCell, SupernetOptions, shuffle
 from tests.supernet import supernets
@@ -128,28 +128,6 @@ def test_hessian_products_are_the_plain_ones(name: str, sizes: Sizes) -> None:
     scale = max(value.abs().max().item() for value in expected.values())
     torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-9 * scale)
     assert scale > 1e-3
-
-
-@pytest.mark.parametrize("name", ["nasbench201", "darts"])
-@pytest.mark.parametrize("partial", [1, 2, 4])
-def test_operations_see_one_in_k_channels(name: str, partial: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    blocks, fused, _ = pair(name, {"channels": 8, "partial": partial, **depth})
-    seen: Counter[int] = Counter()
-
-    def watched(method: Any) -> Any:
-        def mixed(self: Operation, source: Source, weight: Tensor) -> Any:
-            seen[source.x.shape[1]] += 1
-            return method(self, source, weight)
-
-        return mixed
-
-    kinds = {base for module in fused.modules() for base in type(module).__mro__ if "mixed" in vars(base)}
-    for kind in kinds:
-        monkeypatch.setattr(kind, "mixed", watched(vars(kind)["mixed"]))
-    fused(batch(8)[0], mixture_of(blocks))
-    each = 6 * 5 if name == "nasbench201" else 14 * 8
-    assert seen == {8 // partial: each, 16 // partial: each, 32 // partial: each}
 
 
 def marks_of(blocks: Blocks, chance: float, seed: int = 3) -> Mixture:
