@@ -21,6 +21,7 @@ from archgrad.bilevel.problem import BilevelProblem, Evaluation
 from archgrad.callbacks import Callback
 from archgrad.errors import SearchInterrupted
 from archgrad.hypergradients import HYPERGRADIENTS, ConjugateGradient, FirstOrder, evaluate_at
+from archgrad.system import random_streams
 
 OWN = """
 from dataclasses import dataclass
@@ -82,6 +83,25 @@ def test_a_warm_start_continues_from_the_last_solution(own: Any) -> None:
     once = (member(problem, weights, alpha, None, None)["a"] - exact).norm().item()
     assert errors[0] == once > 1e-3
     assert errors[-1] < 1e-6
+
+
+@dataclass(frozen=True)
+class Drawing(FirstOrder):
+    """A random direction."""
+
+    def estimate(self, point: Any, state: Any) -> Any:
+        return {name: torch.rand(value.shape, generator=point.generator) for name, value in point.alpha.items()}, state
+
+
+def test_an_estimate_draws_from_the_generator_it_is_given_and_from_no_other() -> None:
+    def drawn(step: int) -> Tensor:
+        draws = random_streams.generator(0, "test", step)
+        return Drawing()(*quadratic(), None, None, generator=draws)["a"]
+
+    before = torch.get_rng_state()
+    assert torch.equal(drawn(0), drawn(0))
+    assert not torch.equal(drawn(0), drawn(1))
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_point_keeps_what_its_first_evaluation_measured() -> None:

@@ -5,8 +5,15 @@ from functools import partial
 from archgrad.hypergradients.base import Hypergradient, HypergradientState, SecondOrder
 from archgrad.hypergradients.evaluation_point import Batches, EvaluationPoint, evaluate_at
 from archgrad.hypergradients.first_order import FirstOrder, PerExample
-from archgrad.hypergradients.implicit import T1T2, Amended, ConjugateGradient, ExactImplicit, Implicit
-from archgrad.hypergradients.neumann import Neumann, largest_safe_rate
+from archgrad.hypergradients.implicit import (
+    T1T2,
+    Amended,
+    ConjugateGradient,
+    ExactImplicit,
+    Implicit,
+    Neumann,
+    largest_safe_rate,
+)
 from archgrad.hypergradients.reverse import Reverse, TruncatedReverse, Unrolled
 from archgrad.parts.registry import Registry
 

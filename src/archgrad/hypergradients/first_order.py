@@ -30,11 +30,7 @@ class FirstOrder(Hypergradient):
     """
 
     order: ClassVar[int] = 1
-
-    @property
-    def inner_batches(self) -> int:
-        """0: it reads no inner batch."""
-        return 0
+    inner_batches: ClassVar[int] = 0
 
     def estimate(self, point: EvaluationPoint, state: HypergradientState) -> tuple[Alpha, HypergradientState]:
         """Return the first term, which is all there is."""

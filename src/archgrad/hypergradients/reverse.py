@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.autodiff.products import Products
@@ -26,6 +27,8 @@ class Reverse(SecondOrder):
     and weight decay, without gradient clipping. ``lr`` None is its current learning rate. Exact products keep the graph
     of every kept step; differences keep only its weights and activation pattern.
     """
+
+    assumes_sgd: ClassVar[bool] = True
 
     lr: Positive | None = None
 
@@ -55,11 +58,6 @@ class Reverse(SecondOrder):
         return weights, descent
 
     @property
-    def assumes_sgd(self) -> bool:
-        """Φ is a step of SGD."""
-        return True
-
-    @property
     @abstractmethod
     def lengths(self) -> tuple[int, int]:
         """The number of steps, and how many of them are kept."""
@@ -79,17 +77,14 @@ class Unrolled(Reverse):
     factor γ even if the real steps use Nesterov momentum, as in the published search code of NAS-Bench-201.
     """
 
+    lengths: ClassVar[tuple[int, int]] = (1, 1)
+
     nesterov: bool = True
 
     def descent(self, point: EvaluationPoint) -> Descent:
         """Return how the virtual step descends."""
         descent = super().descent(point)
         return descent if self.nesterov else replace(descent, nesterov=False)
-
-    @property
-    def lengths(self) -> tuple[int, int]:
-        """One step."""
-        return 1, 1
 
 
 @dataclass(frozen=True)
