@@ -159,6 +159,7 @@ def test_operations_with_global_randomness_and_buffers_are_repeated_exactly() ->
             mixture = CellMixture([[torch.ones((), requires_grad=True)]], (0,))
             loss = network[0]([x], mixture)[-1].square().sum()
             torch.rand(3)  # what others draw before the backward pass
-            loss.backward()
+            loss.backward(retain_graph=True)
+            loss.backward()  # again: the first repetition has left no trace
         found.append([cast(Tensor, operation.weight.grad), cast(Tensor, operation.calls), torch.rand(1)])
     assert same(*found)
