@@ -149,6 +149,16 @@ def test_convolution_is_the_native_one_bit_by_bit(
     assert all(torch.equal(mine, native) for mine, native in zip(*pairs, strict=True))
 
 
+@pytest.mark.parametrize("kept", [0, 1], ids=["input", "weight"])
+def test_convolution_with_one_variable(kept: int) -> None:
+    size, settings = GEOMETRIES["strided"]
+    inputs = values(2, 4, 5, 6), values(6, 4, size, size, seed=1)
+    outputs = convolution(*inputs, settings), native_convolution(*inputs, settings)
+    found = [torch.autograd.grad(output.sin().sum(), inputs[kept], create_graph=True)[0] for output in outputs]
+    actual, expected = (torch.autograd.grad(gradient.square().sum(), inputs) for gradient in found)
+    torch.testing.assert_close(actual, expected)
+
+
 def network(x: Tensor, conv: Tensor, depthwise: Tensor, mixture: Tensor) -> Tensor:
     norm = nn.BatchNorm2d(4, affine=False, track_running_stats=False)
     first = scaled_norm(norm, F.conv2d(F.relu(norm(x)), conv, padding=1), mixture[0])

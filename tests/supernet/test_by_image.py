@@ -87,7 +87,7 @@ def test_one_of_two_factors_may_differ_by_image() -> None:
     mixture = mixture_of(blocks)
     expected = net(images(), mixture)
     each = spread(mixture)
-    for part in ("normal", "normal.edges", "reduce.edges"):
+    for part in ("normal", "reduce", "normal.edges", "reduce.edges"):
         torch.testing.assert_close(net(images(), mixture | {part: each[part]}), expected)
 
 
