@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from small_spaces import random_genotype, small
 from torch import nn
 
 from archgrad.spaces import DARTS, Cost, Genotype, NASBench201, cost, known_cells
@@ -79,3 +80,11 @@ def test_training_memory_is_what_the_backward_pass_keeps() -> None:
     """A convolution keeps its input and a ReLU its output: 4 bytes for each of their numbers."""
     network = nn.Sequential(nn.Conv2d(3, 5, 1, bias=False), nn.ReLU(), nn.Conv2d(5, 2, 1, bias=False))
     assert training_memory(network, image_size=8) == 4 * 64 * (3 + 5)
+
+
+@pytest.mark.parametrize("name", ["nasbench1shot1-1", "nasbench1shot1-3"])
+def test_the_formula_of_cells_on_nodes_is_the_count_of_their_networks(name: str) -> None:
+    space = small(name, channels=6)
+    for seed in range(3):
+        genotype = random_genotype(space, seed)
+        assert space.cost(genotype, image_size=9) == cost(space.network(genotype), image_size=9)
