@@ -35,9 +35,9 @@ from archgrad.spaces import SearchSpace, StagedSpace
 
 RADII = (0.1, 0.01, 0.001, 0.0001)
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "ReLU": nn.ReLU, "LeakyReLU": nn.LeakyReLU, "ReLU6": nn.ReLU6, "PReLU": nn.PReLU, "RReLU": nn.RReLU,
-    "Hardtanh": nn.Hardtanh, "Hardsigmoid": nn.Hardsigmoid, "Hardswish": nn.Hardswish, "SELU": nn.SELU,
-    "Softshrink": lambda: nn.Softshrink(0.1), "GELU": nn.GELU,
+    "ReLU": nn.ReLU, "LeakyReLU": nn.LeakyReLU, "ReLU6": nn.ReLU6, "PReLU": nn.PReLU,
+    "Hardtanh": nn.Hardtanh, "Hardsigmoid": nn.Hardsigmoid, "Hardswish": nn.Hardswish,
+    "GELU": nn.GELU,
 }  # fmt: skip
 
 

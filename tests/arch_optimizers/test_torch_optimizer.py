@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-import archgrad as ag
 from archgrad.arch_optimizers import Adam, Annealed, Clipped, TorchOptimizer
 from archgrad.autodiff.tensors import Alpha
 from archgrad.errors import UserError
@@ -71,14 +70,6 @@ def test_annealing_ends_at_the_last_share() -> None:
         moves.append((alpha["cell"] - moved["cell"]).item())
         alpha = moved
     assert moves == pytest.approx([0.5 + 0.25 * (1 + math.cos(math.pi * step / 4)) for step in range(5)])
-
-
-def test_a_search_takes_them() -> None:
-    space, data = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=60)
-    method = ag.recipes.darts()
-    both = Annealed(Clipped(TorchOptimizer("RMSprop", lr=0.01)))
-    result = ag.search(space, ag.Method(**{**vars(method), "arch_optimizer": both}), data, epochs=1, batch_size=20)
-    assert result.history[0]["genotype"] is not None
 
 
 def test_the_command_takes_them(archgrad: Any) -> None:

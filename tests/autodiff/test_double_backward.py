@@ -77,30 +77,6 @@ def test_batch_norm_has_the_derivatives_of_the_formula(
 
 
 @layouts
-@pytest.mark.parametrize("weight", [[0.7, -1.3], [0.0, 2.0]], ids=str)
-def test_batch_norm_agrees_with_differences(layout: torch.memory_format, weight: list[float]) -> None:
-    x, w = values(2, 2, 3, 2, layout=layout), torch.tensor(weight, dtype=torch.float64, requires_grad=True)
-    assert gradcheck(lambda x, w: batch_norm(x, w, EPS), (x, w))
-    assert gradgradcheck(lambda x, w: batch_norm(x, w, EPS), (x, w))
-    assert gradgradcheck(lambda x: batch_norm(x, None, EPS), (x,))
-
-
-@layouts
-@pytest.mark.parametrize("kept", [0, 1], ids=["input", "weight"])
-def test_batch_norm_with_one_variable(layout: torch.memory_format, kept: int) -> None:
-    inputs = values(3, 2, 2, 3, layout=layout), values(2, seed=1)
-    inputs[1 - kept].requires_grad_(False)
-    other = values(3, 2, 2, 3, seed=2)
-
-    def gradients_of_both(norm: Callable[[Tensor, Tensor | None], Tensor]) -> Sequence[Tensor]:
-        (gradient,) = torch.autograd.grad(norm(*inputs), inputs[kept], other, create_graph=True)
-        return torch.autograd.grad(gradient.square().sum(), [other])
-
-    expected = gradients_of_both(textbook_norm)
-    torch.testing.assert_close(gradients_of_both(lambda x, weight: batch_norm(x, weight, EPS)), expected)
-
-
-@layouts
 def test_gradient_of_the_weight_alone_can_be_differentiated(layout: torch.memory_format) -> None:
     x, weight, other = values(3, 2, 2, 3, layout=layout), values(2, seed=1), values(3, 2, 2, 3, seed=2)
     found = []
@@ -159,13 +135,6 @@ def test_convolution_has_the_derivatives_of_the_native_one(
     torch.testing.assert_close(derivatives(actual, [x, weight], order), derivatives(expected, [x, weight], order))
 
 
-@conv_settings
-def test_convolution_agrees_with_differences(size: int, settings: ConvSettings) -> None:
-    x, weight = values(1, 2, 3, 5), values(2, 2 // settings.groups, size, size, seed=1)
-    assert gradcheck(lambda x, weight: convolution(x, weight, settings), (x, weight))
-    assert gradgradcheck(lambda x, weight: convolution(x, weight, settings), (x, weight))
-
-
 @layouts
 @conv_settings
 def test_convolution_is_the_native_one_bit_by_bit(
@@ -184,9 +153,9 @@ def test_convolution_is_the_native_one_bit_by_bit(
 def test_convolution_with_one_variable(kept: int) -> None:
     size, settings = GEOMETRIES["strided"]
     inputs = values(2, 4, 5, 6), values(6, 4, size, size, seed=1)
-    inputs[1 - kept].requires_grad_(False)
     outputs = convolution(*inputs, settings), native_convolution(*inputs, settings)
-    actual, expected = (derivatives(output, [inputs[kept]], 2) for output in outputs)
+    found = [torch.autograd.grad(output.sin().sum(), inputs[kept], create_graph=True)[0] for output in outputs]
+    actual, expected = (torch.autograd.grad(gradient.square().sum(), inputs) for gradient in found)
     torch.testing.assert_close(actual, expected)
 
 
@@ -247,12 +216,6 @@ def test_what_it_does_not_know_stays_native(function: Callable[[Tensor], Tensor]
     with TwiceDifferentiable():
         output = function(values(2, 4, 3, 3))
     assert not {"_NormBackward", "_ConvolutionBackward"} & names_below(output)
-
-
-def test_nothing_is_replaced_where_no_gradient_is_recorded() -> None:
-    x = values(2, 4, 3, 3)
-    with TwiceDifferentiable(), torch.no_grad():
-        assert torch.equal(F.conv2d(x, x), F.conv2d(x, x))
 
 
 def test_a_single_pixel_is_refused_as_always() -> None:

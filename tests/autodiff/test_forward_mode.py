@@ -5,17 +5,8 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from archgrad.autodiff.double_backward import TwiceDifferentiable
-from archgrad.autodiff.forward_mode import open_modes, save_modes
+from archgrad.autodiff.forward_mode import save_modes
 from archgrad.autodiff.frozen_activations import ActivationPattern
-
-
-def test_modes_are_open_inside_their_block_only() -> None:
-    with TwiceDifferentiable() as outer:
-        with TwiceDifferentiable() as inner:
-            assert open_modes() == (outer, inner)
-        assert open_modes() == (outer,)
-    assert open_modes() == ()
 
 
 def test_a_pattern_is_read_again_from_where_it_was() -> None:

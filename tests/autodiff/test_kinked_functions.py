@@ -24,23 +24,15 @@ FUNCTIONS: dict[str, Function] = {
     "LeakyReLU in place": lambda x: nn.LeakyReLU(inplace=True)(x.clone()),
     "F.leaky_relu_": lambda x: F.leaky_relu_(x.clone()),
     "Hardswish in place": lambda x: nn.Hardswish(inplace=True)(4 * x),
-    "ELU in place": lambda x: nn.ELU(2.0, inplace=True)(x.clone()),
-    "SELU in place": lambda x: nn.SELU(inplace=True)(x.clone()),
     "Hardtanh in place": lambda x: nn.Hardtanh(-0.3, 0.4, inplace=True)(x.clone()),
     "clamp with bounds that cross": lambda x: torch.clamp(x, 0.5, 0.2) * x,
     "abs into nothing": lambda x: torch.abs(x, out=None),
     "argmax": lambda x: x * F.one_hot(x.argmax(1), 6).movedim(-1, 1),
-    "RReLU": nn.RReLU(),
-    "RReLU, evaluated": nn.RReLU().eval(),
     "PReLU": nn.PReLU(dtype=torch.float64),
     "PReLU by channel": nn.PReLU(6, dtype=torch.float64),
     "Hardtanh": nn.Hardtanh(-0.3, 0.4),
     "Hardsigmoid": lambda x: F.hardsigmoid(4 * x),
     "Hardswish": lambda x: F.hardswish(4 * x),
-    "Softshrink": nn.Softshrink(0.2),
-    "ELU": nn.ELU(2.0),
-    "SELU": nn.SELU(),
-    "CELU": nn.CELU(2.0),
     "abs": torch.abs,
     "builtin abs": abs,
     "clamp": lambda x: x.clamp(-0.5, 0.5),
@@ -48,15 +40,6 @@ FUNCTIONS: dict[str, Function] = {
     "clamp_": lambda x: x.clone().clamp_(min=0),
     "clamp_min": lambda x: torch.clamp_min(x, 0),
     "clip": lambda x: torch.clip(x, max=0.3),
-    "maximum": lambda x: torch.maximum(x, -0.5 * x),
-    "max of two": lambda x: torch.max(x, x.flip(0)),
-    "minimum": lambda x: torch.minimum(x, x.roll(1, 0)),
-    "max along a dimension": lambda x: x.max(1).values,
-    "max along a kept dimension": lambda x: torch.max(x, dim=-1, keepdim=True)[0],
-    "max of all": lambda x: x * x.max(),
-    "min along a dimension": lambda x: x.min(dim=0)[0],
-    "amax": lambda x: x.amax((2, 3)),
-    "amin": lambda x: torch.amin(x, 1),
     "where": lambda x: torch.where(x > 0, x, 0.3 * x),
     "mask": lambda x: x * (x > 0.1),
     "sign": lambda x: x * x.sign(),
@@ -104,33 +87,14 @@ def test_the_first_evaluation_and_its_repetition_are_the_function(function: Func
         weights = {name: value.clone().requires_grad_() for name, value in WEIGHTS.items()}
         found = pattern.evaluate(lambda: loss(weights, ALPHA))  # noqa: B023
         expected = loss(weights, ALPHA)
-        if isinstance(function, nn.RReLU) and function.training:
-            continue  # it draws for negative numbers only, and in another order under the pattern
         torch.testing.assert_close(found, expected)
         inputs = list(weights.values())
         torch.testing.assert_close(*(torch.autograd.grad(one, inputs, allow_unused=True) for one in (found, expected)))
         pattern.pack()
 
 
-@pytest.mark.parametrize("name", ["LeakyReLU", "ReLU6", "Hardtanh", "abs", "mask"])
-def test_it_was_needed(name: str) -> None:
-    """Across the kinks the same differences are far from the product of somewhere along the way."""
-
-    class Moving:
-        recorded = True
-
-        def evaluate(self, loss: Callable[[], Tensor]) -> Tensor:
-            return loss()
-
-    exact = ExactProducts(loss_of(FUNCTIONS[name]), WEIGHTS, ALPHA)
-    crossing = FiniteProducts(loss_of(FUNCTIONS[name]), WEIGHTS, ALPHA)
-    crossing.pattern = Moving()  # type: ignore[assignment]
-    directions = [{key: draws(*value.shape, seed=seed) for key, value in V.items()} for seed in range(6)]
-    assert min(cosine(crossing.hessian(v), exact.hessian(v)) for v in directions) < 0.99
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
-@pytest.mark.parametrize("name", ["amax", "max of all", "ELU", "SELU", "Hardswish", "clamp", "abs", "maximum"])
+@pytest.mark.parametrize("name", ["Hardswish", "clamp", "abs"])
 def test_precision_is_kept(name: str, dtype: torch.dtype) -> None:
     x = (40 * draws(5, 6, 8, 8, seed=0)).to(dtype).requires_grad_()
     pattern = ActivationPattern()

@@ -22,13 +22,6 @@ def test_vectors_add_and_scale_piece_by_piece() -> None:
         assert {name: value.shape for name, value in result.items()} == {name: v.shape for name, v in x.items()}
 
 
-def test_pieces_go_by_their_names_not_by_their_order() -> None:
-    x, y = vector(0), vector(10)
-    turned = dict(reversed(y.items()))
-    assert torch.equal(flattened(added(x, turned)), flattened(added(x, y)))
-    assert dot(x, turned) == pytest.approx(dot(x, y), rel=1e-15)
-
-
 def test_lengths_and_angles_are_those_of_the_flat_vector() -> None:
     x, y = vector(0), vector(10)
     flat = flattened(x), flattened(y)
@@ -42,19 +35,6 @@ def test_the_cosine_with_nothing_is_zero_and_of_two_nothings_one() -> None:
     x = vector(0)
     assert cosine(x, zeros_like(x)) == cosine(zeros_like(x), x) == 0.0
     assert cosine(zeros_like(x), zeros_like(x)) == 1.0
-
-
-def test_a_vector_without_pieces_has_length_zero() -> None:
-    assert dot({}, {}) == norm({}) == 0.0
-    assert added({}, {}) == scaled({}, 2.0) == zeros_like({}) == {}
-
-
-def test_flattening_can_be_undone() -> None:
-    x = vector(0)
-    again = unflattened(flattened(x), x)
-    assert flattened(x).shape == (7,)
-    assert list(again) == list(x)
-    assert all(torch.equal(again[name], value) and again[name].shape == value.shape for name, value in x.items())
 
 
 def test_flattening_can_be_undone_in_any_memory_layout() -> None:

@@ -46,25 +46,6 @@ def test_the_best_of_what_was_drawn_is_kept() -> None:
     assert max(agreement) > sum(agreement) / 50 + 1
 
 
-def test_more_samples_find_the_best_of_a_small_space() -> None:
-    space = NASBench201(cells_per_stage=1, exclude=("none", "nor_conv_1x1", "avg_pool_3x3"))  # 64 architectures
-    for number in (0, 21, 63):
-        choices = [space.choices[number >> edge & 1] for edge in range(6)]
-        wanted = space.genotype({"cell": [(row, space.choices.index(choice)) for row, choice in enumerate(choices)]})
-        assert BestSampled(samples=600).select(space, even(space), likeness(space, wanted)) == wanted
-
-
-def test_a_derivation_is_a_function_of_the_generator() -> None:
-    space = DARTS(cells=3)
-    wanted = sample_genotype(space, even(space), torch.Generator().manual_seed(9))
-    first, again, other = (
-        BestSampled(20).select(space, even(space), likeness(space, wanted, seed)) for seed in (1, 1, 2)
-    )
-    assert first == again
-    assert first != other
-    space.check(first)
-
-
 def test_every_sample_is_measured_on_the_same_batches() -> None:
     space = NASBench201(cells_per_stage=1)
     asked: list[int] = []
@@ -165,10 +146,3 @@ def test_without_a_judge_it_says_what_it_needs() -> None:
         UserError, match=r"BestSampled measures .* give select\(\) an evaluation, or use discretizers.Argmax\(\)"
     ):
         BestSampled().select(space, even(space))
-
-
-@pytest.mark.parametrize("knob", ["samples", "batches"])
-@pytest.mark.parametrize("value", [0, -1, 2.5, True])
-def test_bad_numbers_of_samples_are_explained(knob: str, value: object) -> None:
-    with pytest.raises(UserError, match=rf"discretizer\.{knob} is .*; it must be at least 1 and a whole number"):
-        BestSampled(**{knob: value})  # type: ignore[arg-type]

@@ -7,7 +7,6 @@ import pytest
 import torch
 from tiny_space import Tiny
 
-from archgrad import UserError
 from archgrad.autodiff.tensors import Probabilities
 from archgrad.discretizers import Argmax, most_probable
 from archgrad.spaces import DARTS, SPACES, SearchSpace
@@ -67,8 +66,3 @@ def test_choices_without_any_probability_come_last_and_in_the_order_of_argmax() 
         probabilities[block.name][:, 1:] = 0.0  # all is on `none`, which no genotype has
         probabilities[block.name][4, 3] = 0.5
     assert most_probable(space, probabilities, 1)[0].genotype == Argmax().select(space, probabilities)
-
-
-def test_a_wrong_k_is_a_sentence() -> None:
-    with pytest.raises(UserError, match="k is 0"):
-        most_probable(Tiny(), drawn(Tiny(), 0), 0)

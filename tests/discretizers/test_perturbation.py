@@ -20,14 +20,13 @@ from torch import Tensor
 
 import archgrad as ag
 from archgrad.config import SearchConfig
-from archgrad.config.resolve import method_of
 from archgrad.discretizers import Argmax, Perturbation, SupernetEvaluation, Tuning
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import SearchResult
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.measuring import supernet_evaluation
 from archgrad.loop.state import SearchState
-from archgrad.recipes import darts, darts_pt, lambda_darts
+from archgrad.recipes import darts_pt, lambda_darts
 from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import DARTS, Genotype, NASBench201, SearchSpace
 
@@ -96,14 +95,6 @@ def test_what_is_missed_most_is_kept(space: SearchSpace, seed: int) -> None:
     found = Perturbation().select(space, probabilities, Additive(worth, seed).evaluation)
     assert found == expected(space, probabilities, worth)
     assert found != Argmax().select(space, probabilities)
-
-
-def test_what_the_supernet_leans_on_beats_what_has_the_largest_weight() -> None:
-    space = NASBench201(cells_per_stage=1)
-    probabilities = {"cell": torch.tensor([[0.05, 0.5, 0.1, 0.3, 0.05]] * 6)}
-    worth = {"cell": torch.tensor([[0.0, 0.1, 0.3, 1.0, 0.2]] * 6)}  # skips are many and do little
-    assert Argmax().select(space, probabilities).count("skip_connect") == 6
-    assert Perturbation().select(space, probabilities, Additive(worth).evaluation).count("nor_conv_3x3") == 6
 
 
 def test_among_equals_the_stronger_and_then_the_first_is_kept() -> None:
@@ -187,17 +178,6 @@ def test_what_is_not_decided_is_where_the_search_has_moved_it() -> None:
         torch.testing.assert_close(weights[~decided], probabilities["cell"][~decided] * 0.5**number)
 
 
-def test_the_order_comes_from_the_generator() -> None:
-    space = NASBench201(cells_per_stage=1)
-    orders = []
-    for seed in (0, 0, 1, 2):
-        additive = Additive(probabilities_of(space, 1), seed)
-        Perturbation(0).select(space, probabilities_of(space, 0), additive.evaluation)
-        orders.append([what for what, _, _ in additive.reported])
-    assert orders[0] == orders[1]
-    assert len({tuple(order) for order in orders}) == 3
-
-
 def test_nothing_is_tuned_where_no_epochs_are() -> None:
     space = NASBench201(cells_per_stage=1)
     additive = Additive(probabilities_of(space, 1))
@@ -231,19 +211,6 @@ def test_between_epochs_it_is_argmax() -> None:
     assert Perturbation().interim(space, probabilities) == Argmax().select(space, probabilities)
     assert Perturbation.once
     assert not Argmax.once
-
-
-@pytest.mark.parametrize(
-    ("knobs", "message"),
-    [
-        ({"tune_epochs": -1}, r"discretizer\.tune_epochs is -1; it must be at least 0"),
-        ({"tune_epochs": 0.5}, r"discretizer\.tune_epochs is 0\.5"),
-        ({"batches": 0}, r"discretizer\.batches is 0; it must be at least 1"),
-    ],
-)
-def test_bad_knobs_of_a_perturbation_are_explained(knobs: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        Perturbation(**knobs)
 
 
 SPACE = NASBench201(channels=2, cells_per_stage=1, exclude=("none", "avg_pool_3x3"))
@@ -398,22 +365,6 @@ def test_what_is_not_decided_goes_on_moving_while_it_tunes() -> None:
     after = tune(Tuning({"cell": ONE_HOT}, {"cell": some}, 1, 0.1))["cell"]
     assert all(not torch.equal(after[row], before[row]) for row in (1, 3, 4, 5))
     assert all(torch.equal(state.alpha[name], value) for name, value in alpha.items())
-
-
-def test_the_knobs_of_the_selection_are_on_the_command_line() -> None:
-    method = method_of(SearchConfig(method="darts-pt", settings={"discretizer.tune_epochs": "1"}))
-    assert method.discretizer == Perturbation(tune_epochs=1)
-    assert replace(method, discretizer=Argmax(), name="darts", weights={}) == darts()
-
-
-def test_the_command_shows_every_decision(archgrad: Any) -> None:
-    code, out, err = archgrad(
-        "search", "--method", "darts-pt", "--channels", 2, "--cells", 1, "--limit", 32, "--epochs", 1,
-        "--batch-size", 8, "--out", "run", "--set", "discretizer.tune_epochs=1", "--set", "discretizer.batches=1",
-    )  # fmt: skip
-    assert code == 0, err
-    assert "decision 1/6: cell " in out + err
-    assert "decision 6/6: cell " in out + err
 
 
 def test_an_optimizer_that_has_taken_all_its_steps_is_not_asked_for_more() -> None:

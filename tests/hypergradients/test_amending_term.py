@@ -60,23 +60,8 @@ def test_the_amending_term_never_points_astray_where_the_couplings_commute_with_
         assert agreement(Amended(0.1), hessian, mixed, randn(10, seed=seed + 4)) >= -1e-9
 
 
-@pytest.mark.parametrize("condition", [2.0, 100.0, 10_000.0])
-def test_the_amending_term_never_points_astray_where_the_couplings_are_orthogonal(condition: float) -> None:
-    for seed in range(0, 200, 10):
-        hessian, _, of_weights = random_problem(seed, condition)
-        assert agreement(Amended(0.1), hessian, orthogonal(10, seed + 5), of_weights) >= -1e-9
-
-
 def test_the_amending_term_points_the_right_way_on_well_conditioned_problems() -> None:
     assert all(agreement(Amended(0.1), *random_problem(seed, condition=2.0)) >= 0.3 for seed in range(0, 1000, 10))
-
-
-def test_the_amending_term_with_one_weight_is_the_exact_one_up_to_a_positive_factor() -> None:
-    for seed in range(0, 50, 10):
-        hessian = randn(1, 1, seed=seed).square() + 0.1
-        assert agreement(Amended(0.1), hessian, randn(4, 1, seed=seed + 1), randn(1, seed=seed + 2)) == pytest.approx(
-            1.0
-        )
 
 
 COUNTEREXAMPLE = (
@@ -91,19 +76,6 @@ def test_equation_7_is_false_in_general_the_amending_term_can_point_against_the_
     assert second_term(ExactImplicit(), *COUNTEREXAMPLE).item() == pytest.approx(-1.75)
     assert second_term(Amended(0.1), *COUNTEREXAMPLE).item() == pytest.approx(0.2)
     assert second_term(Unrolled(lr=0.1), *COUNTEREXAMPLE).item() == pytest.approx(-0.1)
-
-
-def test_similarity_keeps_eigenvalues_but_not_the_sign_of_a_quadratic_form() -> None:
-    """Why the proof of Eq. 7 does not go through."""
-    hessian, mixed, of_weights = COUNTEREXAMPLE
-    middle = hessian @ mixed.T @ mixed @ torch.linalg.inv(hessian)
-    assert torch.linalg.eigvals(middle).real.min() >= -1e-12
-    assert of_weights @ middle @ of_weights < 0
-
-
-def test_the_term_of_second_order_darts_can_point_against_the_exact_one() -> None:
-    problem = random_problem(200, condition=10.0, alphas=2)
-    assert agreement(Unrolled(lr=0.01), *problem) < -0.1
 
 
 def test_on_ill_conditioned_problems_the_amending_term_points_astray_more_often_than_that_of_second_order_darts() -> (

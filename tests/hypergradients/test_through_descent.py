@@ -125,42 +125,9 @@ def test_differences_go_through_the_steps_too(settings: dict[str, Any], kind: An
     assert apart < tolerance * sum(value.norm() for value in expected.values())
 
 
-@every_setting
-def test_unrolled_is_one_step_of_reverse_mode(settings: dict[str, Any]) -> None:
-    point = BilevelProblem(inner, outer), WEIGHTS, ALPHA, randn(6, 3, seed=10), OUTER_BATCH
-    descent = Descent(LR, velocity=VELOCITY, **settings)
-    one, other = (member(*point, descent=descent) for member in (Unrolled(), TruncatedReverse(1, 1)))
-    assert all(torch.equal(value, other[name]) for name, value in one.items())
-
-
 def test_its_own_rate_replaces_that_of_the_descent_and_nothing_else() -> None:
     point = BilevelProblem(inner, outer), WEIGHTS, ALPHA, randn(6, 3, seed=10), OUTER_BATCH
     descent = Descent(0.3, 0.9, 0.05, True, VELOCITY)
     expected = TruncatedReverse(3, 3)(*point, descent=dataclasses.replace(descent, lr=LR))
     actual = TruncatedReverse(3, 3, lr=LR)(*point, descent=descent)
     assert all(torch.equal(value, expected[name]) for name, value in actual.items())
-
-
-def test_reverse_mode_is_the_slope_of_what_training_reaches() -> None:
-    """Against differences of L2 after three real steps, with nothing but evaluations of the losses and torch.optim."""
-
-    def reached(alpha: Tensors) -> float:
-        parameters = {name: value.clone().requires_grad_() for name, value in WEIGHTS.items()}
-        optimizer = torch.optim.SGD(parameters.values(), lr=LR, momentum=0.9, weight_decay=0.05, nesterov=True)
-        for number in range(3):
-            optimizer.zero_grad()
-            inner(parameters, alpha, randn(6, 3, seed=10 + number)).backward()
-            optimizer.step()
-        return outer(parameters, alpha, OUTER_BATCH).item()
-
-    batches = Batches(randn(6, 3, seed=10 + number) for number in range(3))
-    descent = Descent(LR, 0.9, 0.05, True)
-    gradient = TruncatedReverse(3, 3)(
-        BilevelProblem(inner, outer), WEIGHTS, ALPHA, batches, OUTER_BATCH, descent=descent
-    )
-    for name, value in ALPHA.items():
-        for place in range(4):
-            step = torch.zeros_like(value)
-            step[place] = 1e-5
-            slope = (reached({**ALPHA, name: value + step}) - reached({**ALPHA, name: value - step})) / 2e-5
-            assert gradient[name][place].item() == pytest.approx(slope, rel=1e-6, abs=1e-8)

@@ -46,24 +46,6 @@ def test_depthwise_conv_is_the_textbook_convolution(kernel: int, layout: torch.m
     check()
 
 
-@layouts
-@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (1, 2), (2, 2), (2, 1)])
-@pytest.mark.parametrize("kernel", [1, 3, 5, 7])
-def test_depthwise_conv_agrees_with_differences(
-    kernel: int, stride: int, dilation: int, layout: torch.memory_format
-) -> None:
-    x, weight = images(1, 2, 4, 4, layout=layout), images(2, 1, kernel, kernel, seed=1)
-    assert gradcheck(lambda x, weight: depthwise_conv(x, weight, stride, dilation), (x, weight))
-    # A bilinear function is easy to check twice: its second derivatives are constant.
-    assert gradgradcheck(lambda x, weight: depthwise_conv(x, weight, stride, dilation), (x, weight))
-
-
-def test_depthwise_conv_in_single_precision() -> None:
-    x, weight = images(4, 8, 9, 9, layout=torch.channels_last), images(8, 1, 5, 5, seed=1)
-    expected = F.conv2d(x, weight, None, 1, 2, groups=8)
-    torch.testing.assert_close(depthwise_conv(x.float(), weight.float()), expected.float())
-
-
 def test_depthwise_conv_of_small_images_after_inference() -> None:
     x, weight = images(2, 3, 3, 4), images(3, 1, 5, 5, seed=1)
     with torch.inference_mode():
@@ -90,13 +72,6 @@ def test_average_pool_does_not_count_the_padding(
 ) -> None:
     x = images(2, 3, *size, layout=layout)
     same(average_pool(x, stride), F.avg_pool2d(x, 3, stride, 1, count_include_pad=False), x)
-
-
-@pytest.mark.parametrize("stride", [1, 2])
-def test_average_pool_agrees_with_differences(stride: int) -> None:
-    x = images(1, 2, 5, 4)
-    assert gradcheck(lambda x: average_pool(x, stride), (x,))
-    assert gradgradcheck(lambda x: average_pool(x, stride), (x,))
 
 
 def scalars(*values: float) -> list[Tensor]:
@@ -141,14 +116,6 @@ def test_scaled_norm_is_batch_norm_times_the_weight(layout: torch.memory_format)
     norm = nn.BatchNorm2d(5, affine=False, track_running_stats=False)
     x, weight = images(3, 5, 4, 3, layout=layout), torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
     same(scaled_norm(norm, x, weight), norm(x) * weight, x, weight)
-
-
-@layouts
-def test_scaled_norm_agrees_with_differences(layout: torch.memory_format) -> None:
-    norm = nn.BatchNorm2d(2, affine=False, track_running_stats=False)
-    x, weight = images(2, 2, 3, 2, layout=layout), torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
-    assert gradcheck(lambda x, weight: scaled_norm(norm, x, weight), (x, weight))
-    assert gradgradcheck(lambda x, weight: scaled_norm(norm, x, weight), (x, weight))
 
 
 @pytest.mark.parametrize("channels", [16, 64, 256])

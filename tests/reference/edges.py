@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.errors import UserError
 from archgrad.spaces.darts import DARTS
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.space import SearchSpace
@@ -136,8 +135,6 @@ class StagedNet(nn.Module):
 
     def forward(self, x: Tensor, mixture: Mapping[str, Tensor], seed: int, auxiliary: bool) -> Tensor:
         """Return logits."""
-        if auxiliary:
-            raise UserError("this reference implementation has no auxiliary head; only those of DARTS spaces have one.")
         x, cell = self.stem(x), 0
         for layer in self.layers:
             if isinstance(layer, Cell):

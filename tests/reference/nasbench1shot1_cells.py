@@ -21,7 +21,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations, product
 
-from archgrad.errors import look_up
 from archgrad.spaces.genotype import Genotype
 from archgrad.spaces.nasbench101.conversion import cell_rows, offered_operations
 from archgrad.spaces.nasbench101.module import INPUT, LABELS, OUTPUT, Module, canonical_hash, vertices_on_paths
@@ -93,7 +92,7 @@ def count(space: SearchSpace, rule: str = "all") -> int:
     ``all``: all genotypes. ``read``: the same, but cells that differ only in the operation of an unread node count
     once. ``pruned``: pruned modules. ``distinct``: pruned modules up to isomorphism.
     """
-    return look_up("rule", rule, RULES)(space)
+    return RULES[rule](space)
 
 
 def _all(space: SearchSpace) -> int:

@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.errors import UserError
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.notation.node_form import BLOCKS
 from archgrad.supernet import SupernetOptions
@@ -92,8 +91,6 @@ class OneShotNet(nn.Module):
 
     def forward(self, x: Tensor, mixture: Mapping[str, Tensor], seed: int, auxiliary: bool) -> Tensor:
         """Return logits."""
-        if auxiliary:
-            raise UserError("this reference implementation has no auxiliary head; only those of DARTS spaces have one.")
         x = self.stem(x)
         for layer, cell in enumerate(self.cells):
             x = F.max_pool2d(x, 2, 2, ceil_mode=True) if layer in self.halving else x

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,17 +9,14 @@ from typing import Any
 import pytest
 import torch
 from experiments import experiment_of
-from listening import Event, StepFinished, listening
 from tiny_space import Tiny
 
 import archgrad as ag
 from archgrad.config import SearchConfig
-from archgrad.errors import SearchInterrupted, UserError
-from archgrad.hypergradients import Neumann, Unrolled
+from archgrad.errors import UserError
 from archgrad.loop import SearchResult
 from archgrad.recipes import darts, darts_minus
-from archgrad.regularizers import AuxiliarySkip, Regularizer
-from archgrad.spaces import SPACES
+from archgrad.regularizers import AuxiliarySkip
 from archgrad.supernet import SearchTime
 
 DATA = ag.data.digits(limit=48)
@@ -63,12 +58,6 @@ def test_the_weight_is_linear(member: AuxiliarySkip, expected: list[float]) -> N
     assert [member.arguments("training", time)["skip"] for time in times] == pytest.approx(expected)
 
 
-def test_other_regularizers_have_none() -> None:
-    assert Regularizer().modifiers == ()
-    assert AuxiliarySkip().modifiers == (AuxiliarySkip(),)
-    assert AuxiliarySkip.builds == {"auxiliary_skip": True}
-
-
 def test_what_never_carries_anything_is_refused() -> None:
     with pytest.raises(UserError, match=r"start and end of AuxiliarySkip are 0, .*; set one of them above 0, or leave"):
         AuxiliarySkip(0.0, 0.0)
@@ -101,20 +90,6 @@ def test_it_is_gone_where_architectures_are_judged(given: list[float]) -> None:
     assert set(given[2:]) == {0.0}
 
 
-def test_no_search_has_it_unasked(given: list[float]) -> None:
-    result = found(darts())
-    assert set(given) == {0.0}
-    assert not result.supernet.auxiliary_skip
-
-
-@pytest.mark.parametrize("name", [name for name in SPACES if name not in ("s1", "s2", "s3")])  # s4 is of their kind
-def test_every_kind_of_space_can_be_searched_with_it(name: str) -> None:
-    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    result = found(darts_minus(), ag.spaces.SPACES.constructor(name)(channels=2, **depth), epochs=1, batch_size=24)
-    assert result.supernet.auxiliary_skip
-    assert result.history[-1]["train_loss"] > 0
-
-
 def test_the_reductions_beside_strided_edges_are_trained() -> None:
     made = experiment_of(ag.spaces.S4(channels=2, cells=3), darts_minus(), DATA, SearchConfig(epochs=1, batch_size=12))
     torch.manual_seed(0)
@@ -124,55 +99,6 @@ def test_the_reductions_beside_strided_edges_are_trained() -> None:
     after = dict(state.supernet.named_parameters())
     assert before
     assert all(not torch.equal(value, after[name]) for name, value in before.items())
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        replace(darts(), hypergradient=Unrolled(products="forward")),
-        replace(darts(), hypergradient=Neumann(1, 0.01)),
-        ag.recipes.xnas(),
-        ag.recipes.gdas(),
-        ag.recipes.gaea(updates="simultaneous"),
-        replace(ag.recipes.pc_darts(), supernet=ag.SupernetOptions(2, True), schedule=ag.Schedule(), weights={}),
-    ],
-    ids=["unrolled", "neumann", "xnas", "gdas", "simultaneous", "pc-darts"],
-)
-def test_it_goes_with_other_methods(method: ag.Method) -> None:
-    result = found(replace(method, regularizers=(AuxiliarySkip(),)), epochs=1, batch_size=24)
-    assert all(value.isfinite().all() for value in result.alpha.values())
-
-
-def test_an_interrupted_search_ends_in_the_same_bits(tmp_path: Path) -> None:
-    space = ag.spaces.S2(channels=2, cells=3)
-    method = replace(darts_minus(), supernet=ag.SupernetOptions(drop_path=0.3, skip_dropout=0.4))
-    training = replace(space.weights, weight_decay_end=0.01, epochs=2, batch_size=12)
-
-    def stop(event: Event) -> None:
-        if isinstance(event, StepFinished) and event.state.index == 3:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    whole = found(method, space, weights=training, epochs=None, batch_size=None)
-    with pytest.raises(SearchInterrupted):
-        found(
-            method,
-            space,
-            weights=training,
-            epochs=None,
-            batch_size=None,
-            out=tmp_path,
-            interruptible=True,
-            callbacks=listening(stop),
-        )
-    settings = {"weights": training, "epochs": None, "batch_size": None}
-    resumed = found(method, space, out=tmp_path, resume=True, **settings)
-    assert whole.genotype == resumed.genotype
-    for one, other in zip(whole.supernet.parameters(), resumed.supernet.parameters(), strict=True):
-        assert torch.equal(one, other)
-    assert all(torch.equal(value, resumed.alpha[name]) for name, value in whole.alpha.items())
-    other = replace(method, regularizers=(AuxiliarySkip(0.5),))
-    with pytest.raises(UserError):
-        found(other, space, out=tmp_path, resume=True, **settings)
 
 
 # --- how it is asked for -------------------------------------------------------------------------------------------

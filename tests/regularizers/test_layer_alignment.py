@@ -27,7 +27,7 @@ from archgrad.loop.experiment import Experiment
 from archgrad.loop.loaders import StepBatches
 from archgrad.regularizers import LayerAlignment, OuterStep, WeightStep
 from archgrad.regularizers.gradient_alignment import Kind, aligned_blocks, alignment, directions, pairs
-from archgrad.relaxations import GumbelHard, Softmax
+from archgrad.relaxations import Softmax
 from archgrad.spaces import DARTS, DecisionBlock, NASBench201, Row
 
 Tensors = dict[str, Tensor]
@@ -81,33 +81,6 @@ def test_two_cells_by_hand() -> None:
     torch.testing.assert_close(found, expected.double())
 
 
-def test_three_cells_by_hand() -> None:
-    gradients = {"cell": torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]], [[1.0, 1.0]]])}
-    blocks = [block(3, rows=1)]
-    assert alignment(gradients, blocks, "cosine").item() == pytest.approx(math.sqrt(2) / 3)
-    assert alignment(gradients, blocks, "sign").item() == pytest.approx(2 / 3)  # the first two share no entry
-    found = directions(gradients, blocks, "cosine")["cell"].flatten(1)
-    half = 1 / math.sqrt(2)
-    torch.testing.assert_close(found, torch.tensor([[0.0, 1 + half], [1 + half, 0.0], [0.0, 0.0]]).double())
-
-
-def test_signs_alone_are_the_optimum_of_the_sign_variant() -> None:
-    signs = randn(1, 2, 3, seed=0).sign()
-    gradients = {"cell": signs * (0.1 + randn(4, 2, 3, seed=1).abs())}
-    blocks = [block(4, choices=3)]
-    assert alignment(gradients, blocks, "sign").item() == pytest.approx(1.0)
-    assert directions(gradients, blocks, "sign")["cell"].abs().max() < 1e-12
-    assert alignment(gradients, blocks, "cosine").item() < 0.95
-    assert directions(gradients, blocks, "cosine")["cell"].abs().max() > 0.01
-
-
-def test_one_direction_is_the_optimum_of_the_cosine() -> None:
-    gradients = {"cell": randn(1, 2, 3, seed=0) * torch.tensor([1.0, 5.0, 0.01]).reshape(3, 1, 1).double()}
-    blocks = [block(3, choices=3)]
-    assert alignment(gradients, blocks, "cosine").item() == pytest.approx(1.0)
-    assert (directions(gradients, blocks, "cosine")["cell"] * gradients["cell"].norm()).abs().max() < 1e-6
-
-
 @every_kind
 @pytest.mark.parametrize("factor", [0.0, 1e-38, 1e-30, 1e-15])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -121,15 +94,6 @@ def test_a_vanished_gradient_counts_as_no_agreement_and_gets_no_direction(
     assert value.item() == pytest.approx(defined(gradients[[0, 2]].double(), kind).item() / 3)
     assert found.isfinite().all()
     assert not found[1].any()
-
-
-@every_kind
-@pytest.mark.parametrize("factor", [0.0, 1e-38, 1e-25, 1e25])
-def test_all_gradients_at_any_scale_are_no_nan(kind: Kind, factor: float) -> None:
-    gradients = {"cell": (randn(3, 2, 3, seed=0) * factor).float()}
-    blocks = [block(3, choices=3)]
-    assert alignment(gradients, blocks, kind).isfinite()
-    assert directions(gradients, blocks, kind)["cell"].isfinite().all()
 
 
 def test_pairs_are_counted_over_all_blocks() -> None:
@@ -270,16 +234,6 @@ def test_differences_that_cross_kinks_are_not_the_gradient_of_the_alignment(eps:
     assert norm(added(crossed, exact, -1.0)) > 10 * norm(added(frozen, exact, -1.0))
 
 
-@pytest.mark.parametrize("difference", ["exact", "central", "interleaved"])
-def test_nothing_is_left_at_weights_and_mixture(difference: Any) -> None:
-    network = network_of("nasbench201")
-    before = {name: value.detach().clone() for name, value in network.weights.items()}
-    added_by(network, difference=difference)
-    for name, value in network.weights.items():
-        assert torch.equal(value, before[name])
-        assert value.grad is None
-
-
 def test_the_strength_grows_with_the_search_or_is_constant() -> None:
     assert [LayerAlignment(weight=0.4).strength(t, 4) for t in (1, 2, 3, 4)] == pytest.approx([0.1, 0.2, 0.3, 0.4])
     assert LayerAlignment(weight=0.4, schedule="constant").strength(1, 4) == 0.4
@@ -324,24 +278,6 @@ def test_reduction_cells_are_left_out_unless_named() -> None:
     weighed = DARTS(channels=2, cells=4).searched_blocks(ag.SupernetOptions(edge_weights=True))
     assert [one.name for one in aligned_blocks(weighed)] == ["normal"]
     assert [one.name for one in aligned_blocks(weighed, ("normal.edges",))] == ["normal.edges"]
-
-
-@pytest.mark.parametrize(
-    ("knobs", "sentence"),
-    [
-        ({"kind": "angle"}, "unknown value of kind of LayerAlignment: 'angle'.*cosine, sign"),
-        ({"weight": -1}, "weight of LayerAlignment is -1; it must be a number of 0 or more"),
-        ({"weight": math.nan}, "weight of LayerAlignment is nan"),
-        ({"eps": 0}, "eps of LayerAlignment is 0; it must be a number greater than 0"),
-        ({"schedule": "cosine"}, "schedule of LayerAlignment: 'cosine'.*linear, constant"),
-        ({"difference": "forward"}, "difference of LayerAlignment: 'forward'.*exact, central, interleaved"),
-        ({"objective": "both"}, "objective of LayerAlignment: 'both'.*inner, outer"),
-        ({"kinks": "cut"}, "kinks of LayerAlignment: 'cut'.*frozen, crossed"),
-    ],
-)
-def test_bad_knobs_are_refused_in_a_sentence(knobs: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(UserError, match=sentence):
-        LayerAlignment(**knobs)
 
 
 def test_spaces_without_two_cells_of_a_block_are_refused_before_training() -> None:
@@ -391,45 +327,6 @@ def test_the_outer_objective_needs_an_outer_loss() -> None:
     assert not outer[0].needs_mixture_gradient
     assert outer[0].weight_gradient(step_of(network_of("nasbench201"), LayerAlignment())) is None
     assert LayerAlignment().outer_term(OuterStep((), {}, {}, {}, 0.5)) is None
-
-
-def test_a_draw_per_cell_is_not_trivially_aligned() -> None:
-    """With one decision and one draw for all cells, each gradient has one entry, and Λ is 1 whatever the cells want."""
-    one = DecisionBlock("cell", 4, (Row(1, 0, ("a", "b", "c")),))
-    wish, alpha = randn(4, 1, 3, seed=0).abs().float(), {"cell": torch.zeros(1, 3)}
-    values = {}
-    for per_cell in (False, True):
-        relaxation = GumbelHard(per_cell=per_cell)
-        noise = relaxation.noise([one], torch.Generator().manual_seed(0))
-        mixture = relaxation.relax([one], alpha, noise, 0.5).mixture["cell"]
-        values[per_cell] = alignment({"cell": wish * (mixture != 0)}, [one], "cosine").item()
-    assert values[False] == pytest.approx(1.0)
-    assert values[True] < 0.9
-
-
-def sizes_of_alignment(name: str, per_cell: bool) -> list[float]:
-    """|Λ| of a supernet for several draws of its mixture."""
-    network, found = network_of(name), []
-    alpha = {block.name: torch.zeros(block.shape, dtype=torch.float64) for block in network.blocks}
-    relaxation = GumbelHard(per_cell=per_cell)
-    for seed in range(12):
-        noise = relaxation.noise(network.blocks, torch.Generator().manual_seed(seed))
-        relaxed = relaxation.relax(network.blocks, alpha, noise, 0.5)
-        mixture = {block: value.detach().clone().requires_grad_() for block, value in relaxed.mixture.items()}
-        logits = network.net(randn(4, 3, 8, 8, seed=100 + seed), mixture, active=relaxed.active)
-        slopes = torch.autograd.grad(
-            F.cross_entropy(logits, LABELS), list(mixture.values()), allow_unused=True, materialize_grads=True
-        )
-        named = dict(zip(mixture, slopes, strict=True))
-        found.append(abs(alignment(named, aligned_blocks(network.blocks), "cosine").item()))
-    return found
-
-
-@every_space
-def test_cells_that_share_a_draw_seem_more_alike_or_more_opposed(name: str) -> None:
-    """They have their zeros in common, and those of one draw per cell do not: |Λ| is larger, Λ need not be."""
-    shared, alone = (sizes_of_alignment(name, per_cell) for per_cell in (False, True))
-    assert math.fsum(shared) > 1.5 * math.fsum(alone) > 0
 
 
 DATA = ag.data.digits(limit=64)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from archgrad.operations import Operation
-from archgrad.relaxations import Concrete, GumbelHard
+from archgrad.relaxations import GumbelHard
 from archgrad.spaces import SPACES, SearchSpace
 from archgrad.supernet import MixedCell, Supernet
 
@@ -97,38 +97,3 @@ def test_only_what_is_drawn_is_run_and_trained(
     for place, operation in operations(net):
         for parameter in operation.parameters():
             assert (parameter.grad is not None) == (place in run)
-
-
-@every_space
-def test_only_what_is_drawn_passes_a_gradient_to_its_row(name: str) -> None:
-    space = space_of(name)
-    torch.manual_seed(0)
-    net = space.supernet(num_classes=3)
-    mixture, active = drawn(space, GumbelHard(), 0)
-    leaves = {key: value.clone().requires_grad_() for key, value in mixture.items()}
-    loss = F.cross_entropy(net(images(), leaves, active=active), LABELS)
-    for key, gradient in zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True):
-        assert not gradient[~active[key]].any()
-        assert gradient[active[key]].any()
-
-
-@every_space
-def test_leaving_out_what_is_not_drawn_changes_nothing(name: str) -> None:
-    """A one-hot mixture computed sparsely is the same mixture computed densely."""
-    space = space_of(name)
-    torch.manual_seed(0)
-    net = space.supernet(num_classes=3)
-    mixture, active = drawn(space, GumbelHard(per_cell=True), 3)
-    sparse, dense = net(images(), mixture, active=active), net(images(), mixture)
-    torch.testing.assert_close(sparse, dense, rtol=1e-4, atol=1e-5)
-
-
-def test_concrete_mixtures_compute_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    space = space_of("nasbench201")
-    net, member = space.supernet(num_classes=3), Concrete()
-    run = counted(net, monkeypatch)
-    alpha = member.init(space.searched_blocks(), torch.Generator().manual_seed(0))
-    noise = member.noise(space.searched_blocks(), torch.Generator().manual_seed(0))
-    relaxed = member.relax(space.searched_blocks(), alpha, noise, 0.5)
-    net(images(), relaxed.mixture, active=relaxed.active)
-    assert len(run) == 3 * 6 * 5

@@ -7,15 +7,11 @@ import torch
 
 from archgrad.discretizers import strongest_choices
 from archgrad.errors import UserError
-from archgrad.spaces.block import DecisionBlock, Row, edge_rows
+from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype, check_cell
 
 EDGE = Row(2, 0, ("none", "skip", "conv"))
 NODE = Row(3, None, ("skip", "conv"))
-
-
-def test_rows_are_named_by_edge_or_node() -> None:
-    assert (EDGE.name, NODE.name) == ("2<-0", "3")
 
 
 def test_rows_of_different_lengths_are_masked() -> None:
@@ -23,25 +19,6 @@ def test_rows_of_different_lengths_are_masked() -> None:
     assert block.shape == (2, 3)
     assert torch.equal(block.mask, torch.tensor([[True, True, True], [True, True, False]]))
     assert block.mask is block.mask
-
-
-def test_targets_come_in_order_and_once() -> None:
-    rows = (Row(3, 0, ("a",)), Row(2, 0, ("a",)), Row(3, 1, ("a",)))
-    assert DecisionBlock("cell", 1, rows).targets == (3, 2)
-
-
-def test_edges_of_lists_every_edge() -> None:
-    rows = edge_rows([(1, range(1)), (2, range(2)), (3, range(3))], ("a", "b"))
-    assert [row.name for row in rows] == ["1<-0", "2<-0", "2<-1", "3<-0", "3<-1", "3<-2"]
-    assert all(row.choices == ("a", "b") for row in rows)
-
-
-def test_blocks_are_values() -> None:
-    block = DecisionBlock("cell", 1, (EDGE,), keep=2, excluded=frozenset({"none"}), concat=(2,))
-    assert block == dataclasses.replace(block)
-    assert hash(block) == hash(dataclasses.replace(block))
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        block.cells = 2  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

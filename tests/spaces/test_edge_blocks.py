@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.operations import Identity
-from archgrad.spaces import DARTS, CellPlan, DecisionBlock, NASBench201, Row, SearchSpace, StagedSpace
+from archgrad.spaces import CellPlan, DecisionBlock, NASBench201, Row, SearchSpace
 from archgrad.supernet import Edge, MixedCell, SupernetOptions
 from archgrad.training.weight_training import WeightTraining
 
@@ -44,13 +44,6 @@ def test_every_node_has_a_row_of_its_edges(name: str) -> None:
             assert edges.rows[node].target == row.target
             assert edges.rows[node].choices[place] == str(row.source)
     assert space.supernet(EDGES).shapes == {block.name: (block.cells, *block.shape) for block in searched}
-
-
-def test_the_edges_of_darts() -> None:
-    normal = DARTS().searched_blocks(EDGES)[2]
-    assert [row.choices for row in normal.rows] == [("0", "1"), ("0", "1", "2"), ("0", "1", "2", "3"), tuple("01234")]
-    assert normal.shape == (4, 5)
-    assert int(normal.mask.sum()) == 14
 
 
 @every_space
@@ -88,24 +81,6 @@ def test_a_width_that_cannot_be_divided_is_explained(name: str, partial: int) ->
     for make in (SearchSpace.completed_options, SearchSpace.supernet):
         with pytest.raises(UserError, match=message):
             make(small(name), SupernetOptions(partial))
-
-
-def test_nodes_have_no_edges_to_weigh() -> None:
-    block = DecisionBlock("nodes", 1, (Row(1, None, ("conv", "pool")),))
-    with pytest.raises(UserError, match="block 'nodes' has operations on nodes; edge weights need operations on edges"):
-        _ = block.edges
-
-
-def test_a_space_of_ones_own_has_both() -> None:
-    class Skips(StagedSpace):
-        name = "skips"
-        nodes = 3
-        operations = {"skip": lambda site: Identity(), "also": lambda site: Identity()}  # noqa: RUF012
-
-    space, options = Skips(channels=4, cells_per_stage=1), SupernetOptions(partial=2, edge_weights=True)
-    blocks = space.searched_blocks(options)
-    mixture = {b.name: (b.mask / b.mask.sum(-1, keepdim=True)).expand(b.cells, -1, -1) for b in blocks}
-    assert space.supernet(options, num_classes=3)(torch.randn(2, 3, 8, 8), mixture).shape == (2, 3)
 
 
 @pytest.mark.parametrize("setting", [{"partial": 4}, {"auxiliary_skip": True}], ids=lambda setting: next(iter(setting)))

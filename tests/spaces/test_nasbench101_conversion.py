@@ -6,7 +6,7 @@ import random
 from itertools import islice
 
 import pytest
-from reference.nasbench1shot1_cells import genotypes, hashed_modules, hashes
+from reference.nasbench1shot1_cells import hashed_modules, hashes
 
 from archgrad.errors import UserError
 from archgrad.spaces import CellGenotype, Decision, Genotype, NASBench201
@@ -79,34 +79,6 @@ def test_four_nodes_make_seven_vertices_one_of_them_loose() -> None:
     module.check()
 
 
-def test_five_nodes_make_seven_vertices_of_their_own() -> None:
-    genotype = next(genotypes(NASBench1Shot1(number=3)))
-    module = module_of(genotype)
-    assert module.vertices == 7
-    assert module.operations[1:-1] == tuple(decision.choice for decision in genotype["operations"])
-    assert [module.sources_of(vertex) for vertex in range(1, 7)] == [(0,), (0,), (0,), (0, 1), (0, 1), (0, 1)]
-
-
-@every_space
-def test_a_genotype_comes_back_from_its_module(which: int) -> None:
-    space = NASBench1Shot1(number=which)
-    for genotype in some_genotypes(space):
-        space.check(genotype)
-        module = module_of(genotype)
-        module.check()
-        assert genotype_of(space, module) == genotype
-
-
-@pytest.mark.parametrize("which", [1, 2])
-def test_a_module_without_the_loose_vertex_gives_the_same_genotype(which: int) -> None:
-    space = NASBench1Shot1(number=which)
-    for genotype in some_genotypes(space, 10):
-        module = module_of(genotype)
-        kept = (0, 1, 2, 3, 4, 6)
-        matrix = tuple(tuple(module.matrix[i][j] for j in kept) for i in kept)
-        assert genotype_of(space, Module(matrix, tuple(module.operations[i] for i in kept))) == genotype
-
-
 @every_space
 def test_any_form_of_a_module_gives_a_genotype_of_the_same_hash(which: int) -> None:
     space = NASBench1Shot1(number=which)
@@ -116,12 +88,6 @@ def test_any_form_of_a_module_gives_a_genotype_of_the_same_hash(which: int) -> N
             found = genotype_of(space, form)
             space.check(found)
             assert module_of(found).hash == module.hash
-
-
-def test_modules_of_space_one_have_genotypes() -> None:
-    space = NASBench1Shot1(number=1)
-    for fingerprint, module in islice(hashed_modules(space), 0, None, 5):
-        assert module_of(genotype_of(space, module)).hash == fingerprint
 
 
 @pytest.mark.parametrize(("home", "other"), [(1, 2), (2, 1)])
@@ -148,15 +114,6 @@ def test_nodes_left_over_take_what_is_offered_first() -> None:
     assert module_of(genotype).hash == line.hash
 
 
-def test_a_restricted_space_gives_only_what_it_offers() -> None:
-    space = NASBench1Shot1(number=1)
-    few = space.restricted({"operations": [(CONV3X3,), (CONV3X3,), (CONV3X3, CONV1X1), (CONV3X3,)]})
-    line = Module(((0, 1, 1), (0, 0, 1), (0, 0, 0)), (INPUT, CONV3X3, OUTPUT))
-    assert module_of(genotype_of(few, line)).hash == line.hash
-    with pytest.raises(UserError, match="is not in the space"):
-        genotype_of(few, Module(line.matrix, (INPUT, CONV1X1, OUTPUT)))
-
-
 def test_spaces_of_another_kind_are_refused() -> None:
     with pytest.raises(UserError, match=r"the space 'nasbench201' decides cell; .* operations, inputs, output"):
         genotype_of(NASBench201(), module_of(FOUR))
@@ -173,19 +130,12 @@ def replaced(**blocks: CellGenotype) -> Genotype:
     ("genotype", "sentence"),
     [
         (Genotype.of({"cell": CellGenotype(())}), NO_CELL),
-        (replaced(operations=CellGenotype(())), NO_CELL),
-        (replaced(operations=CellGenotype(FOUR["operations"].decisions[:3])), NO_CELL),
-        (replaced(operations=CellGenotype(FOUR["operations"].decisions * 2)), NO_CELL),
         (replaced(operations=CellGenotype((*FOUR["operations"].decisions[:3], Decision(7, None, CONV3X3)))), NO_CELL),
         (replaced(operations=CellGenotype((*FOUR["operations"].decisions[:3], Decision(4, None, "x")))), "'x'"),
         (replaced(output=CellGenotype(())), NO_CELL),
         (replaced(output=nodes(_5="35")), NO_CELL),
-        (replaced(output=nodes(_4="12")), NO_CELL),
         (replaced(inputs=nodes(_3="03")), NO_CELL),
-        (replaced(inputs=nodes(_3="00")), NO_CELL),
-        (replaced(inputs=nodes(_5="01")), NO_CELL),
         (replaced(inputs=nodes(_3="x")), NO_CELL),
-        (replaced(inputs=CellGenotype((Decision(3, 0, "0"),))), NO_CELL),
     ],
 )
 def test_genotypes_of_another_kind_are_refused(genotype: Genotype, sentence: str) -> None:

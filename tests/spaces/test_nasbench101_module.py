@@ -90,18 +90,6 @@ def on_paths(module: Module) -> set[int]:
     return found
 
 
-def test_a_module_knows_its_size_and_what_enters_its_vertices() -> None:
-    assert (REAL_CELL.vertices, REAL_CELL.edges) == (7, 9)
-    assert REAL_CELL.sources_of(5) == (0, 3, 4)
-    assert REAL_CELL.sources_of(0) == ()
-
-
-def test_lists_become_tuples_so_that_modules_are_values() -> None:
-    listed = Module([[0, 1, 0], [0, 0, 1], [0, 0, 0]], [INPUT, CONV3X3, OUTPUT])  # type: ignore[arg-type]
-    assert listed == LINE
-    assert len({listed, LINE, REAL_CELL}) == 2
-
-
 def test_the_hash_is_the_benchmark_s() -> None:
     assert REAL_CELL.hash == REAL_HASH
 
@@ -111,14 +99,6 @@ def test_every_hash_of_the_real_models_is_matched() -> None:
     table = rows()
     assert len(table) == 1000
     assert [Module.parse(json.dumps(row)).hash for row in table] == [row["hash"] for row in table]
-
-
-@needs_models
-def test_every_hash_survives_other_orders_and_loose_vertices() -> None:
-    generator = dice(5)
-    for row in rows():
-        module = with_loose_vertex(reordered(Module.parse(json.dumps(row)), generator), generator)
-        assert module.hash == row["hash"]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -132,18 +112,6 @@ def test_isomorphic_modules_have_one_hash_and_prune_to_what_paths_visit(seed: in
     assert pruned.pruned() is pruned
     for other in (pruned, reordered(module, generator), with_loose_vertex(module, generator)):
         assert other.hash == module.hash
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_another_operation_or_edge_is_another_hash(seed: int) -> None:
-    generator = dice(seed)
-    changed = list(REAL_CELL.operations)
-    vertex = generator.randrange(1, 6)
-    changed[vertex] = generator.choice([name for name in OPERATIONS if name != changed[vertex]])
-    assert Module(REAL_CELL.matrix, tuple(changed)).hash != REAL_HASH
-    matrix = [list(row) for row in REAL_CELL.matrix]
-    matrix[0][6] = 1
-    assert Module(tuple(map(tuple, matrix)), REAL_CELL.operations).hash != REAL_HASH
 
 
 def test_an_input_that_does_not_reach_the_output_cannot_be_pruned_or_hashed() -> None:
@@ -188,29 +156,17 @@ OPS = (INPUT, CONV3X3, OUTPUT)
 @pytest.mark.parametrize(
     ("matrix", "operations", "sentence"),
     [
-        (7, OPS, "the matrix of a module is 7; it must be a list of 2"),
-        ("010", OPS, "the matrix of a module is '010'"),
-        ([], [], "has 0 entries; it must be a list of 2 .* to 32 rows"),
-        ([[0]], [INPUT], "has 1 entries"),
-        ([[0] * 100_000] * 100_000, OPS, "has 100000 entries"),
-        ([[0, 1], [0, 0], [0, 0]], OPS, "row 0 of a module's matrix has 2 entries; it must be a list of 3"),
-        ([[0, 1, 0], 5, [0, 0, 0]], OPS, "row 1 of a module's matrix is 5"),
+        (7, OPS, "matrix of a module is 7; it must be"),
+        ([], [], "has 0 rows .*; it must be square, with 2 .* to 32 rows"),
+        ([[0, 1], [0, 0], [0, 0]], OPS, "matrix of a module has 3 rows of 2 entries; it must be square"),
         ([[0, 2, 0], [0, 0, 1], [0, 0, 0]], OPS, r"entry \(0, 1\) of a module's matrix is 2; it must be 1 where"),
-        ([[0, -1, 0], [0, 0, 1], [0, 0, 0]], OPS, "is -1"),
         ([[0, 10**5000, 0], [0, 0, 1], [0, 0, 0]], OPS, r"entry \(0, 1\) of .* cannot be printed; it must be 1"),
-        ([[0, True, 0], [0, 0, 1], [0, 0, 0]], OPS, "is True"),
-        ([[0, 1.0, 0], [0, 0, 1], [0, 0, 0]], OPS, "is 1.0"),
-        ([[0, "1", 0], [0, 0, 1], [0, 0, 0]], OPS, "is '1'"),
+        ([[0, True, 0], [0, 0, 1], [0, 0, 0]], OPS, "matrix of a module is .*True"),
         ([[0, 1, 0], [1, 0, 1], [0, 0, 0]], OPS, r"entry \(1, 0\) of .* is 1; .* topological order"),
-        ([[0, 1, 0], [0, 1, 1], [0, 0, 0]], OPS, r"entry \(1, 1\)"),
-        (LINE.matrix, OPS[:2], "operations of a module has 2 entries; it must have one for each of its 3 vertices"),
-        (LINE.matrix, "abc", "operations of a module is 'abc'"),
+        (LINE.matrix, OPS[:2], "a module has 2 operations; give one for each of its 3 vertices"),
         (LINE.matrix, (INPUT, "conv3x3", OUTPUT), "operation of vertex 1 .* 'conv3x3'; did you mean 'conv3x3-bn-relu'"),
-        (LINE.matrix, (INPUT, OUTPUT, OUTPUT), "operation of vertex 1 in a module of 3 vertices: 'output'"),
         (LINE.matrix, (CONV3X3, CONV3X3, OUTPUT), "operation of vertex 0 .*Choose from: input"),
-        (LINE.matrix, (INPUT, CONV3X3, INPUT), "operation of vertex 2 .*Choose from: output"),
-        (LINE.matrix, (INPUT, ["x"], OUTPUT), "operation of vertex 1"),
-        (LINE.matrix, (INPUT, None, OUTPUT), "operation of vertex 1"),
+        (LINE.matrix, (INPUT, ["x"], OUTPUT), "operations of a module"),
     ],
 )
 def test_what_is_no_module_is_refused(matrix: Any, operations: Any, sentence: str) -> None:
@@ -223,12 +179,9 @@ def test_what_is_no_module_is_refused(matrix: Any, operations: Any, sentence: st
     [
         ("", "malformed module at position 0"),
         ('{"matrix": [[0, 1], [0, 0]', "not valid JSON"),
-        ("[1]", "write a JSON object"),
         ('{"matrix": [[0, 1], [0, 0]]}', 'has no "ops"'),
-        ('{"ops": ["input", "output"]}', 'has no "matrix"'),
         ('{"ops": [], "ops": ["input", "output"], "matrix": [[0, 1], [0, 0]]}', "the key 'ops' appears twice"),
         ('{"matrix": ' + "[" * 40_000, "nested too deeply"),
-        ('{"matrix": ' + "1" * 10_000, "too long"),
         (" " * 100_001, "too long"),
     ],
 )

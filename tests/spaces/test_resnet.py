@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +11,7 @@ from torch import nn
 
 import archgrad as ag
 from archgrad.errors import UserError
-from archgrad.models.export import export_model
 from archgrad.spaces import RESNET, ResNet
-from tests.models.trained import built
 
 
 @pytest.mark.parametrize(("depth", "parameters"), [(3, 269_722), (5, 464_154), (9, 853_018)])
@@ -45,16 +42,6 @@ def test_shortcuts_have_no_weights() -> None:
 def test_there_is_nothing_to_search() -> None:
     with pytest.raises(UserError, match=r"the space 'resnet' has one architecture, so there is nothing to search"):
         ResNet().supernet()
-
-
-def test_saved_and_exported(tmp_path: Path) -> None:
-    model = built(ResNet(channels=2, cells_per_stage=1), RESNET)
-    model.save(tmp_path)
-    loaded, inputs = ag.Model.load(tmp_path), torch.randn(2, 3, 16, 16)
-    assert loaded.space == model.space
-    assert torch.equal(loaded.logits(inputs), model.logits(inputs))
-    for suffix in (".onnx", ".pt2"):
-        assert export_model(model, tmp_path / f"net{suffix}").error < 1e-5
 
 
 def test_the_command_trains_it_and_tells_its_cost(archgrad: Any) -> None:

@@ -10,8 +10,7 @@ import torch
 from small_spaces import every_space, random_genotype, small
 
 from archgrad.errors import UserError
-from archgrad.parts.knobs import knobs_of, with_settings
-from archgrad.spaces import DARTS, S2, DecisionBlock, Genotype, NASBench201, SearchSpace, edge_rows
+from archgrad.spaces import DARTS, DecisionBlock, Genotype, NASBench201, SearchSpace, edge_rows
 from archgrad.spaces.staged import StagedSpace
 
 
@@ -64,14 +63,6 @@ def test_a_restricted_space_is_a_space_like_any_other(name: str, seed: int) -> N
     assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), same.parameters(), strict=True))
 
 
-@every_space
-def test_without_a_restriction_nothing_changes(name: str) -> None:
-    space = small(name)
-    assert space.restriction is None
-    everything = space.restricted({block.name: [row.choices for row in block.rows] for block in space.blocks})
-    assert everything.blocks == space.blocks
-
-
 def test_the_restricted_supernet_computes_what_the_full_one_does_where_the_rest_weighs_nothing() -> None:
     full = NASBench201(channels=4, cells_per_stage=1)
     rows = [["skip_connect", "avg_pool_3x3"], ["none"], ["avg_pool_3x3"], ["skip_connect"], ["none", "skip_connect"]]
@@ -101,22 +92,6 @@ def test_restrictions_add_up_and_leave_other_blocks_alone() -> None:
         once.restricted({"normal": [("dil_conv_3x3",)] * 14})
 
 
-def test_a_genotype_outside_is_refused() -> None:
-    space = NASBench201(channels=4, cells_per_stage=1).restricted({"cell": [("skip_connect", "none")] * 6})
-    genotype = Genotype.parse("|nor_conv_3x3~0|+|none~0|none~1|+|none~0|none~1|none~2|")
-    NASBench201(channels=4, cells_per_stage=1).check(genotype)
-    with pytest.raises(UserError, match=r"'nor_conv_3x3'.* Choose from: none, skip_connect"):
-        space.check(genotype)
-
-
-def test_a_restriction_is_told_and_kept_through_a_change_of_size() -> None:
-    space = S2(channels=4, cells=3).restricted({"normal": [("skip_connect",)] * 14})
-    assert "restriction=(('normal', (('skip_connect',)" in repr(space)
-    deeper = replace(space, cells=6)
-    assert deeper.block("normal").cells == 4
-    assert {row.choices for row in deeper.block("normal").rows} == {("skip_connect",)}
-
-
 @pytest.mark.parametrize(
     ("wanted", "sentence"),
     [
@@ -132,11 +107,6 @@ def test_what_cannot_be_restricted_is_refused_in_a_sentence(wanted: dict[str, li
         NASBench201(channels=4, cells_per_stage=1).restricted(wanted)
 
 
-def test_a_row_of_excluded_choices_alone_is_refused() -> None:
-    with pytest.raises(UserError, match=r"row 2<-0 of block 'normal'.* excluded|picks 1 of 0"):
-        DARTS(channels=4, cells=3).restricted({"normal": [("none",)] * 14})
-
-
 def test_a_space_that_does_not_heed_its_restriction_says_so() -> None:
     class Heedless(StagedSpace):
         name = "heedless"
@@ -149,9 +119,3 @@ def test_a_space_that_does_not_heed_its_restriction_says_so() -> None:
     space = Heedless(channels=4, cells_per_stage=1)
     with pytest.raises(UserError, match=r"pass each of its blocks through self.apply_restriction\(\) in blocks"):
         space.restricted({"cell": [("skip_connect",)]})
-
-
-def test_it_is_no_knob_of_the_command_line() -> None:
-    assert "restriction" not in knobs_of(NASBench201())
-    with pytest.raises(UserError, match="unknown knob of space"):
-        with_settings(NASBench201(), {"restriction": "none"}, "space")

@@ -50,18 +50,6 @@ def spread(mixture: Mixture) -> Mixture:
 
 
 @every_space
-def test_equal_mixtures_are_one(name: str, sizes: dict[str, Any]) -> None:
-    blocks, net, _ = case(name, sizes)
-    mixture = {key: value.requires_grad_() for key, value in mixture_of(blocks).items()}
-    each = spread({key: value.detach() for key, value in mixture.items()})
-    logits, expected = net(images(), each, seed=3), net(images(), mixture, seed=3)
-    torch.testing.assert_close(logits, expected)
-    by_image = gradients_of(F.cross_entropy(logits, LABELS), each)
-    total = gradients_of(F.cross_entropy(expected, LABELS), mixture)
-    torch.testing.assert_close({key: value.sum(1) for key, value in by_image.items()}, total)
-
-
-@every_space
 def test_different_mixtures_are_those_of_the_plain_supernet(name: str, sizes: dict[str, Any]) -> None:
     blocks, net, reference = case(name, sizes)
     mixture = {key: value.requires_grad_() for key, value in mixture_of(blocks, IMAGES).items()}
@@ -94,35 +82,12 @@ def test_a_mixture_reaches_its_own_image() -> None:
     torch.testing.assert_close(difference[2], 0.5 * F.avg_pool2d(x[2], 3, 1, 1, count_include_pad=False))
 
 
-@every_space
-def test_gradients_agree_with_differences(name: str, sizes: dict[str, Any]) -> None:
-    blocks, net, _ = case(name, sizes)
-    mixture = {key: value.requires_grad_() for key, value in mixture_of(blocks, IMAGES).items()}
-    (block, *_) = blocks
-    exact = gradients_of(F.cross_entropy(net(images(), mixture), LABELS), mixture)[block.name]
-    step, passed_by = 1e-6, "partial" in sizes and "edge_weights" not in sizes
-    for image in range(IMAGES):
-        place = (0, image, 1, min(3, block.shape[1] - 1))
-
-        def loss(by: float, place: tuple[int, ...] = place) -> Tensor:
-            moved = mixture[block.name].detach().clone()
-            moved[place] += by
-            if passed_by:
-                moved[place[:3]][0] -= by  # the sum of the row, a constant of what goes past, stays
-            with torch.no_grad():
-                return F.cross_entropy(net(images(), mixture | {block.name: moved}), LABELS)
-
-        estimate = (loss(step) - loss(-step)) / (2 * step)
-        against = exact[place[:3]][0] if passed_by else 0.0
-        torch.testing.assert_close(exact[place] - against, estimate, rtol=1e-4, atol=1e-7)
-
-
 def test_one_of_two_factors_may_differ_by_image() -> None:
     blocks, net, _ = case("darts", {"channels": 2, "cells": 3, "partial": 2, "edge_weights": True})
     mixture = mixture_of(blocks)
     expected = net(images(), mixture)
     each = spread(mixture)
-    for part in ("normal", "normal.edges", "reduce.edges"):
+    for part in ("normal", "reduce", "normal.edges", "reduce.edges"):
         torch.testing.assert_close(net(images(), mixture | {part: each[part]}), expected)
 
 
@@ -134,13 +99,6 @@ def test_marks_hold_for_all_images(name: str, sizes: dict[str, Any]) -> None:
     torch.testing.assert_close(
         net(images(), spread(mixture), active=active, seed=3), net(images(), mixture, active=active, seed=3)
     )
-
-
-def test_drop_path_draws_the_same() -> None:
-    blocks, net, _ = case("darts", {"channels": 2, "cells": 3})
-    mixture = mixture_of(blocks)
-    each = net(images(), spread(mixture), drop_path=0.4, seed=2)
-    torch.testing.assert_close(each, net(images(), mixture, drop_path=0.4, seed=2))
 
 
 def test_second_derivatives_by_image_are_those_of_the_plain_supernet() -> None:
@@ -163,9 +121,3 @@ def test_another_number_of_mixtures_is_explained(count: int) -> None:
     )
     with pytest.raises(UserError, match=message):
         net(images(), mixture_of(blocks, count))
-
-
-def test_marks_by_image_are_refused() -> None:
-    blocks, net, _ = case("nasbench201", {"channels": 2, "cells_per_stage": 1})
-    with pytest.raises(UserError, match=r"\[3, 4, 6, 5\] of torch.bool; .* shape \[3, 6, 5\], the same for all images"):
-        net(images(), mixture_of(blocks, IMAGES), active={"cell": torch.ones(3, IMAGES, 6, 5, dtype=torch.bool)})

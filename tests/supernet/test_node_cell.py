@@ -21,7 +21,6 @@ from archgrad.method.reactions import check_reaction
 from archgrad.operations import ConvBNReLU
 from archgrad.relaxations import Simplex
 from archgrad.spaces import SearchSpace
-from archgrad.spaces.nasbench101 import module_of
 from archgrad.supernet import MixedNodeCell
 
 Mixture = dict[str, Tensor]
@@ -65,11 +64,6 @@ def test_there_are_three_kinds_of_decisions(number: int) -> None:
     without = set(range(1, len(parents))) - {row.target for row in inputs.rows}
     assert without == ({1, 2} if number == 1 else {1})
     assert sum(parents) == 9  # as many edges as NAS-Bench-101 allows
-
-
-@every_space
-def test_edge_weights_are_there_anyway(number: int) -> None:
-    assert small(number).searched_blocks(ag.SupernetOptions(edge_weights=True)) == small(number).blocks
 
 
 def calls_in(net: nn.Module) -> Counter[str]:
@@ -175,11 +169,6 @@ def test_other_numbers_are_no_spaces(number: Any) -> None:
         ag.spaces.NASBench1Shot1(number=number)
 
 
-def test_three_stages_need_three_cells() -> None:
-    with pytest.raises(ag.errors.UserError, match="cells of the space 'nasbench1shot1-1' is 2; give at least 3"):
-        ag.spaces.NASBench1Shot1(number=1, cells=2)
-
-
 @pytest.mark.parametrize("sparse", [False, True])
 def test_cells_of_one_stage_are_compared_node_by_node(sparse: bool) -> None:
     """Five nodes before and after their operations, and the output; of two cells, though one node leads nowhere."""
@@ -219,24 +208,3 @@ def test_the_doctor_does_not_speak_of_skip_connections_that_no_row_offers() -> N
     assert not any("skip" in sentence for sentence in diagnose(records, 10).sentences)
     offered = [record | {"skip_weight": 0.1} for record in records]
     assert any("skip connections are 0 %" in sentence for sentence in diagnose(offered, 10).sentences)
-
-
-@pytest.mark.parametrize(
-    ("text", "number", "message"),
-    [
-        ("[maxpool3x3~0][maxpool3x3~0,1][maxpool3x3~0,1][maxpool3x3~0,1][output~0,1]", 2, "'inputs' .* 0 decisions"),
-        (
-            "[maxpool3x3~0][maxpool3x3~0][maxpool3x3~0,1][maxpool3x3~0,1][output~0,1,2]",
-            3,
-            "'operations' .* 0 decisions",
-        ),
-    ],
-)
-def test_a_genotype_of_another_of_the_spaces_is_refused(text: str, number: int, message: str) -> None:
-    with pytest.raises(ag.errors.UserError, match=rf"{message}.*choose the space"):
-        small(number).check(ag.Genotype.parse(text))
-
-
-def test_modules_are_of_genotypes_with_operations_on_nodes() -> None:
-    with pytest.raises(ag.errors.UserError, match=r"none~2\|.*decides operations, inputs, output"):
-        module_of(ag.Genotype.parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"))

@@ -71,23 +71,6 @@ def test_so_are_those_of_modified_supernets(kind: str) -> None:
     assert same(problem.gradients(problem.plain, **extra), problem.gradients(problem.recomputed, **extra))
 
 
-def test_so_are_those_of_one_operation_per_edge() -> None:
-    problem = Problem("nasbench201")
-    active = {name: value == value.max(-1, keepdim=True).values for name, value in problem.mixture.items()}
-    plain, ours = (problem.gradients(net, active=active) for net in (problem.plain, problem.recomputed))
-    assert same(plain, ours)
-
-
-def test_gradients_of_the_mixture_alone_are_the_same_bits() -> None:
-    problem = Problem("nasbench201")
-    found = []
-    for supernet in (problem.plain, problem.recomputed):
-        constants = {name: weight.detach() for name, weight in supernet.named_parameters()}
-        logits = functional_call(supernet, constants, (problem.images, problem.mixture))
-        found.append(list(torch.autograd.grad(F.cross_entropy(logits, problem.labels), [*problem.mixture.values()])))
-    assert same(*found)
-
-
 @pytest.mark.parametrize("kind", ["exact", "finite", "forward"])
 @pytest.mark.parametrize("name", ["nasbench201", "nasbench1shot1-1"])
 def test_second_order_products_are_the_same_bits(name: str, kind: ProductKind) -> None:
@@ -103,18 +86,6 @@ def test_second_order_products_are_the_same_bits(name: str, kind: ProductKind) -
         hessian, mixed = products.both(first)  # twice: the pattern is recorded, then read; a graph is walked again
         again = products.hessian(hessian)
         return [*first.values(), *hessian.values(), *mixed.values(), *again.values()]
-
-    assert same(product(problem.plain), product(problem.recomputed))
-
-
-def test_plain_double_backward_is_the_same_bits() -> None:
-    problem = Problem("nasbench201")
-
-    def product(supernet: nn.Module) -> list[Tensor]:
-        loss = F.cross_entropy(supernet(problem.images, problem.mixture), problem.labels)
-        first = torch.autograd.grad(loss, list(supernet.parameters()), create_graph=True)
-        total = cast(Tensor, sum(one.square().sum() for one in first))
-        return list(torch.autograd.grad(total, [*supernet.parameters(), *problem.mixture.values()]))
 
     assert same(product(problem.plain), product(problem.recomputed))
 
@@ -188,15 +159,7 @@ def test_operations_with_global_randomness_and_buffers_are_repeated_exactly() ->
             mixture = CellMixture([[torch.ones((), requires_grad=True)]], (0,))
             loss = network[0]([x], mixture)[-1].square().sum()
             torch.rand(3)  # what others draw before the backward pass
-            loss.backward()
+            loss.backward(retain_graph=True)
+            loss.backward()  # again: the first repetition has left no trace
         found.append([cast(Tensor, operation.weight.grad), cast(Tensor, operation.calls), torch.rand(1)])
     assert same(*found)
-
-
-def test_recomputed_cells_can_be_copied_and_saved() -> None:
-    problem = Problem("nasbench201")
-    recompute_cells(problem.recomputed)  # a second time changes nothing
-    again = copy.deepcopy(problem.recomputed)
-    assert same(problem.gradients(problem.plain), problem.gradients(again))
-    assert list(again.state_dict()) == list(problem.plain.state_dict())
-    assert recompute_cells(nn.Sequential(nn.Conv2d(3, 3, 1))) == 0

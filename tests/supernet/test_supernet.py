@@ -1,22 +1,18 @@
 from __future__ import annotations
 
-import copy
-from collections import Counter
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from archgrad.bilevel.problem import BilevelProblem
 from archgrad.errors import UserError
 from archgrad.hypergradients import FirstOrder
-from archgrad.operations import Identity, Operation, Zero
 from archgrad.spaces import SPACES, SearchSpace
-from archgrad.supernet import MixedCell
 from tests.supernet.supernets import LABELS, Mixture, images, mixture_of, space_of, supernet_of
 
 every_space = pytest.mark.parametrize("name", SPACES)
@@ -43,85 +39,13 @@ def test_a_supernet_is_a_pure_function(name: str) -> None:
     assert all(torch.equal(weights[key], value) for key, value in net.state_dict().items())
 
 
-@every_space
-def test_a_supernet_holds_no_architecture_and_no_affine_norms_inside_cells(name: str) -> None:
-    net = supernet_of(space_of(name))
-    cells = [module for module in net.modules() if isinstance(module, MixedCell)]
-    norms = [module for cell in cells for module in cell.modules() if isinstance(module, nn.BatchNorm2d)]
-    assert norms
-    assert not any(norm.affine for norm in norms)
-    assert not any(True for _ in net.buffers())
-    assert all(value.dim() == 4 for cell in cells for value in cell.parameters())
-
-
-@every_space
-def test_functional_call_uses_the_weights_it_is_given(name: str) -> None:
-    space = space_of(name)
-    net, mixture = supernet_of(space), mixture_of(space)
-    other = {key: value.detach() * 1.5 for key, value in net.named_parameters()}
-    expected = copy.deepcopy(net)
-    expected.load_state_dict(other)
-    called = functional_call(net, other, (images(), mixture))
-    assert torch.equal(called, expected(images(), mixture))
-    assert not torch.equal(called, net(images(), mixture))
-
-
-@every_space
-def test_function_transforms_give_the_same_gradient(name: str) -> None:
-    space = space_of(name)
-    net, mixture = supernet_of(space), mixture_of(space)
-
-    def loss(weights: dict[str, Tensor], mixture: Mixture) -> Tensor:
-        return F.cross_entropy(functional_call(net, weights, (images(), mixture)), LABELS)
-
-    weights = {key: value.detach() for key, value in net.named_parameters()}
-    by_weights, by_mixture = torch.func.grad(loss, argnums=(0, 1))(weights, mixture)
-    inputs = [*net.parameters(), *mixture.values()]
-    taped = torch.autograd.grad(
-        F.cross_entropy(net(images(), mixture), LABELS), inputs, allow_unused=True, materialize_grads=True
-    )
-    torch.testing.assert_close([*by_weights.values(), *by_mixture.values()], list(taped))
-
-
-def test_a_copy_shares_nothing() -> None:
-    space = space_of("darts")
-    net, mixture = supernet_of(space), mixture_of(space)
-    twin = copy.deepcopy(net)
-    expected = net(images(), mixture)
-    assert torch.equal(twin(images(), mixture), expected)
-    with torch.no_grad():
-        for parameter in twin.parameters():
-            parameter.zero_()
-    assert torch.equal(net(images(), mixture), expected)
-    assert not twin(images(), mixture).any()
-
-
-def test_the_layout_of_the_images_does_not_matter() -> None:
-    space = space_of("darts")
-    net, mixture = supernet_of(space), mixture_of(space)
-    other = images().contiguous(memory_format=torch.channels_last)
-    assert torch.equal(net(images(), mixture), net(other, mixture))
-
-
-def test_every_cell_has_its_own_mixture() -> None:
-    space = space_of("nasbench201")
-    net, mixture = supernet_of(space), mixture_of(space)
-    gradient = torch.autograd.grad(net(images(), mixture).square().sum(), mixture["cell"])[0]
-    assert gradient.shape == (3, 6, 5)
-    assert all(gradient[cell].any() for cell in range(3))
-    assert not torch.equal(gradient[0], gradient[1])
-    assert not gradient[..., 0].any()  # `none` contributes nothing, whatever its weight
-
-
 def wrong(space: SearchSpace) -> dict[str, tuple[Mixture, str]]:
     mixture = mixture_of(space)
     normal = mixture["normal"]
     shape = r"it must be a tensor \[2, 14, 8\]"
     return {
         "missing": ({"reduce": mixture["reduce"]}, f"the mixture of block 'normal' is missing; {shape}"),
-        "cells": (mixture | {"normal": normal[:1]}, rf"block 'normal' is \(1, 14, 8\); {shape}"),
         "rows": (mixture | {"normal": normal[:, :13]}, rf"block 'normal' is \(2, 13, 8\); {shape}"),
-        "unspread": (mixture | {"normal": normal[0]}, rf"block 'normal' is \(14, 8\); {shape}"),
         "unknown": (
             mixture | {"norml": normal},
             "unknown block in the mixture: 'norml'; did you mean 'normal'. Choose from: normal, reduce",
@@ -129,7 +53,7 @@ def wrong(space: SearchSpace) -> dict[str, tuple[Mixture, str]]:
     }
 
 
-@pytest.mark.parametrize("case", ["missing", "cells", "rows", "unspread", "unknown"])
+@pytest.mark.parametrize("case", ["missing", "rows", "unknown"])
 def test_a_wrong_mixture_is_explained(case: str) -> None:
     space = space_of("darts", cells=4)
     mixture, message = wrong(space)[case]
@@ -167,39 +91,6 @@ def test_inactive_entries_count_as_zero(name: str) -> None:
         torch.testing.assert_close(gradient[active[key]], dense[active[key]])
 
 
-@every_space
-def test_marking_everything_changes_nothing(name: str) -> None:
-    space = space_of(name)
-    net, mixture = supernet_of(space), mixture_of(space)
-    everything = {key: torch.ones_like(value, dtype=torch.bool) for key, value in mixture.items()}
-    assert torch.equal(net(images(), mixture, active=everything), net(images(), mixture))
-    partly = {key: everything[key] for key in list(everything)[:1]}
-    assert torch.equal(net(images(), mixture, active=partly), net(images(), mixture))
-
-
-@every_space
-def test_inactive_operations_are_not_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: Counter[int] = Counter()
-    space = space_of(name)
-    net, mixture, active = supernet_of(space), mixture_of(space), marks_of(space, 0.4)
-
-    def counting(method: Any) -> Any:
-        def mixed(self: Operation, source: Any, weight: Tensor) -> Tensor | None:
-            calls[id(self)] += 1
-            return method(self, source, weight)
-
-        return mixed
-
-    kinds = {base for module in net.modules() for base in type(module).__mro__ if "mixed" in vars(base)}
-    for kind in kinds:
-        monkeypatch.setattr(kind, "mixed", counting(vars(kind)["mixed"]))
-    active = {block.name: active[block.name] for block in space.blocks if block.kind == "operation"}
-    net(images(), mixture, active=active)
-    wanted = sum(int((active[block.name] & block.mask).sum()) for block in space.blocks if block.name in active)
-    assert len(calls) == wanted
-    assert set(calls.values()) <= {1}
-
-
 def test_a_node_that_nothing_enters_is_zero() -> None:
     space = space_of("nasbench201")
     net, mixture = supernet_of(space), mixture_of(space)
@@ -229,13 +120,6 @@ def test_noise_is_a_function_of_the_seed() -> None:
     assert torch.equal(first, net(images(), mixture, seed=1))
     assert not torch.allclose(first, net(images(), mixture, seed=2))
     assert torch.equal(net(images(), mixture), net(images(), mixture, seed=0))
-
-
-@pytest.mark.parametrize("name", [name for name in SPACES if name != "s4"])
-def test_spaces_without_noise_do_not_depend_on_the_seed(name: str) -> None:
-    space = space_of(name)
-    net, mixture = supernet_of(space), mixture_of(space)
-    assert torch.equal(net(images(), mixture, seed=1), net(images(), mixture, seed=2))
 
 
 class Kernels(TorchDispatchMode):
@@ -270,22 +154,3 @@ def test_an_architecture_step_computes_no_gradient_of_a_weight(name: str) -> Non
     assert all(parameter.grad is None for parameter in net.parameters())
     assert kernels.masks
     assert not any(weight or bias for _, weight, bias in kernels.masks)
-
-
-def test_a_weight_step_without_gradient_of_the_mixture_computes_none() -> None:
-    space = space_of("darts")
-    net = supernet_of(space)
-    mixture = {key: value.detach() for key, value in mixture_of(space).items()}
-    with Kernels() as kernels:
-        F.cross_entropy(net(images(), mixture), LABELS).backward()
-    assert all(parameter.grad is not None for parameter in net.parameters())
-    assert any(weight for _, weight, _ in kernels.masks)
-    assert all(value.grad is None for value in mixture.values())
-
-
-def test_operations_of_one_edge_are_kept_in_order() -> None:
-    net = supernet_of(space_of("nasbench201"))
-    edges = net.body.layers[0].edges
-    assert isinstance(edges[0][0], Zero)
-    assert isinstance(edges[0][1], Identity)
-    assert len(edges) == 6

@@ -148,7 +148,7 @@ def test_the_best_cell_of_the_real_file(archgrad):
         ([GENOTYPE, "--table", "some.tfrecord"], "some.tfrecord -o nasbench101.parquet, and then give --table"),
         (["--best", "--table", "some.tfrecord"], "becomes a table with: archgrad convert PATH"),
         ([GENOTYPE.replace("conv3x3-bn-relu~0,1", "conv1x1-bn-relu~0,1"), "--table", "some.parquet"], "is not in"),
-        (['{"matrix": [[0]], "ops": []}', "--table", "some.parquet"], "the matrix of a module has 1 entries"),
+        (['{"matrix": [[0]], "ops": []}', "--table", "some.parquet"], "the matrix of a module has 1 rows"),
         (["[conv3x3-bn-relu~0][output~1]", "--table", "some.parquet"], "is not a cell within NAS-Bench-101"),
         (["/dev/zero", "--table", "some.parquet"], "the file with a genotype '/dev/zero' is a device"),
         (

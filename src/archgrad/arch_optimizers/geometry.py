@@ -23,10 +23,6 @@ class Geometry(ABC):
     floor: ClassVar[float]
 
     @abstractmethod
-    def potential(self, theta: Tensor) -> Tensor:
-        """Return φ of each row, ``[..., rows]``."""
-
-    @abstractmethod
     def gradient(self, theta: Tensor) -> Tensor:
         """Return ∇φ."""
 
@@ -52,10 +48,6 @@ class Entropy(Geometry):
 
     floor: ClassVar[float] = 1e-5
 
-    def potential(self, theta: Tensor) -> Tensor:
-        """Return Σ θ·log θ."""
-        return torch.xlogy(theta, theta).sum(-1)
-
     def gradient(self, theta: Tensor) -> Tensor:
         """Return log θ + 1, which is −∞ at 0."""
         return theta.log() + 1
@@ -77,10 +69,6 @@ class Euclidean(Geometry):
     """φ(θ) = ½‖θ‖²: D(u‖v) = ½‖u − v‖², and a step is one of projected gradient descent (GAEA, Eq. 4)."""
 
     floor: ClassVar[float] = 0.0
-
-    def potential(self, theta: Tensor) -> Tensor:
-        """Return ½‖θ‖²."""
-        return theta.square().sum(-1) / 2
 
     def gradient(self, theta: Tensor) -> Tensor:
         """Return θ itself."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +15,8 @@ from archgrad.errors import UserError
 
 __all__ = ["ActivationPattern", "evaluate_frozen"]
 
+Found = TypeVar("Found")
+
 
 class ActivationPattern(ForwardMode):
     """Records the smooth piece on which every function with kinks was evaluated, and keeps it there.
@@ -24,10 +26,10 @@ class ActivationPattern(ForwardMode):
     counts the units that switch between its two ends: few, but each jumps, and the division by ε makes the jump large.
     In a supernet these jumps outweigh the curvature.
 
-    :data:`~archgrad.autodiff.kinked_functions.KINKED_FUNCTIONS` lists the functions besides ReLU: other piecewise
-    activations, absolute values, clamps, maxima, poolings of images, comparisons, which :func:`torch.where` may read.
-    Other kinks, such as those in a user's compiled or hand-differentiated functions, stay as they are. A search detects
-    them by comparing a difference with an exact product (:mod:`archgrad.autodiff.difference_check`).
+    :data:`~archgrad.autodiff.kinked_functions.KINKED_FUNCTIONS` lists the functions besides ReLU: piecewise linear
+    activations, absolute values, clamps, poolings of images, comparisons, which :func:`torch.where` may read. All other
+    kinks stay as they are. A search detects them by comparing a difference with an exact product
+    (:mod:`archgrad.autodiff.difference_check`), and then uses exact products.
 
     >>> pattern, x = ActivationPattern(), torch.tensor([-1.0, 1.0])
     >>> pattern.evaluate(lambda: F.relu(x)), pattern.evaluate(lambda: F.relu(-x))
@@ -42,7 +44,7 @@ class ActivationPattern(ForwardMode):
         self._position = 0
         self.recorded = False
 
-    def evaluate(self, loss: Callable[[], Tensor]) -> Tensor:
+    def evaluate(self, loss: Callable[[], Found]) -> Found:
         """Evaluate a function of tensors; record the pattern in the first evaluation."""
         self._position = 0
         if not self.recorded:
@@ -143,17 +145,6 @@ def _changed() -> UserError:
     )
 
 
-def evaluate_frozen(
-    pattern: ActivationPattern | None, loss: Callable[[], tuple[Tensor, Tensor]]
-) -> tuple[Tensor, Tensor]:
-    """Evaluate a loss and its logits, under an activation pattern if one is given."""
-    if pattern is None:
-        return loss()
-    logits: list[Tensor] = []
-
-    def first() -> Tensor:
-        value, other = loss()
-        logits.append(other)
-        return value
-
-    return pattern.evaluate(first), logits[0]
+def evaluate_frozen(pattern: ActivationPattern | None, loss: Callable[[], Found]) -> Found:
+    """Evaluate a function of tensors, under an activation pattern if one is given."""
+    return loss() if pattern is None else pattern.evaluate(loss)

@@ -38,18 +38,6 @@ def _prelu(keeper: Keeper, input: Tensor, weight: Tensor) -> Tensor:
     return torch.where(keeper.keep(lambda: input > 0), input, slope * input)
 
 
-def _rrelu(
-    keeper: Keeper, input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
-) -> Tensor:
-    def slopes(positive: Tensor) -> Tensor:
-        ones = torch.ones_like(input)
-        return F.rrelu(torch.where(positive, ones, -ones), lower, upper, training).abs()
-
-    positive = keeper.keep(lambda: input > 0)
-    drawn = slopes(positive)  # in every evaluation, so that later draws stay the same
-    return input * keeper.keep(lambda: drawn)
-
-
 def _hardtanh(keeper: Keeper, input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     below, above = keeper.keep(lambda: input <= min_val), keeper.keep(lambda: input >= max_val)
     return _unless(above, _unless(below, input, min_val), max_val)
@@ -96,73 +84,6 @@ def _abs(keeper: Keeper, input: Tensor) -> Tensor:
     if input.is_complex():
         return input.abs()
     return input * keeper.keep(input.sign)
-
-
-def _softshrink(keeper: Keeper, input: Tensor, lambd: float = 0.5) -> Tensor:
-    side = keeper.keep(lambda: input.sign() * (input.abs() > lambd))
-    return (input - lambd * side) * side.abs()
-
-
-def _elu(keeper: Keeper, input: Tensor, alpha: float = 1.0) -> Tensor:
-    positive = keeper.keep(lambda: input > 0)
-    negative = torch.where(positive, torch.zeros_like(input), input)  # avoids overflow in its gradient
-    return torch.where(positive, input, alpha * torch.expm1(negative))
-
-
-def _selu(keeper: Keeper, input: Tensor) -> Tensor:
-    scale, alpha = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
-    return scale * _elu(keeper, input, alpha)
-
-
-def _maximum(keeper: Keeper, input: Tensor, other: Tensor) -> Tensor:
-    return _either(input, other, keeper.keep(lambda: input > other), keeper.keep(lambda: input == other))
-
-
-def _minimum(keeper: Keeper, input: Tensor, other: Tensor) -> Tensor:
-    return _either(input, other, keeper.keep(lambda: input < other), keeper.keep(lambda: input == other))
-
-
-def _either(input: Tensor, other: Tensor, first: Tensor, tie: Tensor) -> Tensor:
-    """Choose one of two; in a tie each counts half, as in PyTorch's derivatives."""
-    return torch.where(tie, (input + other) / 2, torch.where(first, input, other))
-
-
-def _extreme(reduce: Callable[..., Tensor]) -> Frozen:
-    """Return frozen ``amax`` or ``amin``: the mean of all entries that were extreme in the first evaluation."""
-
-    def frozen(keeper: Keeper, input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
-        dims = tuple(range(input.dim())) if dim in ((), None) else dim
-
-        def share() -> Tensor:
-            extreme = (input == reduce(input, dims, True)).to(input.dtype)
-            return extreme / extreme.sum(dims, keepdim=True)
-
-        weight = keeper.keep(share)
-        return torch.where(weight != 0, input * weight, torch.zeros_like(input)).sum(dims, keepdim=keepdim)
-
-    return frozen
-
-
-_amax, _amin = _extreme(torch.amax), _extreme(torch.amin)
-
-
-def _reduction(function: Any, of_all: Frozen, of_two: Frozen) -> Frozen:
-    """Return frozen ``max`` or ``min``, each of which is three functions, depending on its arguments."""
-    kind = getattr(torch.return_types, function.__name__)
-
-    def frozen(keeper: Keeper, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-        other: Any = kwargs.get("other", args[0] if args else None)
-        if isinstance(other, Tensor):
-            return of_two(keeper, input, other)
-        if not args and not kwargs:
-            return of_all(keeper, input)
-        dim = kwargs.get("dim", other)
-        chosen = keeper.keep(lambda: function(input.detach(), *args, **kwargs).indices)
-        if chosen.dim() == input.dim():
-            return kind((input.gather(dim, chosen), chosen))
-        return kind((input.gather(dim, chosen.unsqueeze(dim)).squeeze(dim), chosen))
-
-    return frozen
 
 
 def _max_pool(function: Any) -> Frozen:
@@ -213,16 +134,14 @@ def _functions(name: str) -> Iterable[Any]:
 
 
 _ELEMENTWISE: dict[str, Frozen] = {
-    "leaky_relu": _leaky_relu, "prelu": _prelu, "rrelu": _rrelu, "relu6": _relu6,
-    "hardtanh": _hardtanh, "hardsigmoid": _hardsigmoid, "hardswish": _hardswish, "softshrink": _softshrink,
-    "elu": _elu, "selu": _selu, "clamp": _clamp, "clip": _clamp, "clamp_min": _clamp_min, "clamp_max": _clamp_max,
-    "abs": _abs, "__abs__": _abs, "maximum": _maximum, "minimum": _minimum,
+    "leaky_relu": _leaky_relu, "prelu": _prelu, "relu6": _relu6, "hardtanh": _hardtanh, "hardsigmoid": _hardsigmoid,
+    "hardswish": _hardswish, "clamp": _clamp, "clip": _clamp, "clamp_min": _clamp_min, "clamp_max": _clamp_max,
+    "abs": _abs, "__abs__": _abs,
 }  # fmt: skip
-_PICKING: dict[str, Frozen] = {
-    "amax": _amax, "amin": _amin, "max": _reduction(torch.max, _amax, _maximum),
-    "min": _reduction(torch.min, _amin, _minimum), "max_pool2d": _max_pool(F.max_pool2d_with_indices),
+_POOLS: dict[str, Frozen] = {
+    "max_pool2d": _max_pool(F.max_pool2d_with_indices),
     "adaptive_max_pool2d": _max_pool(F.adaptive_max_pool2d_with_indices),
-}  # fmt: skip
+}
 _JUMPING = (
     "gt", "ge", "lt", "le", "eq", "ne", "__gt__", "__ge__", "__lt__", "__le__", "__eq__", "__ne__", "sign", "argmax",
     "argmin", "floor", "ceil", "round", "trunc",
@@ -230,13 +149,10 @@ _JUMPING = (
 
 
 def _table() -> dict[Any, Frozen]:
-    found = {one: frozen for name, frozen in _PICKING.items() for one in _functions(name)}
-    pools = [(name, frozen) for name, frozen in _PICKING.items() if "pool" in name]
-    found |= {
-        one: partial(frozen, return_indices=True)
-        for name, frozen in pools
-        for one in _functions(f"{name}_with_indices")
-    }
+    found: dict[Any, Frozen] = {}
+    for name, frozen in _POOLS.items():
+        found |= dict.fromkeys(_functions(name), frozen)
+        found |= dict.fromkeys(_functions(f"{name}_with_indices"), partial(frozen, return_indices=True))
     for name, frozen in _ELEMENTWISE.items():
         found |= dict.fromkeys(_functions(name), _maybe_in_place(frozen))
         found |= dict.fromkeys(_functions(f"{name}_"), _in_place(frozen))
@@ -246,5 +162,6 @@ def _table() -> dict[Any, Frozen]:
 KINKED_FUNCTIONS: dict[Any, Frozen] = _table()
 """PyTorch functions with kinks or jumps; ReLU has its own, faster code.
 
-Kinks of sorts, norms, losses, recurrent layers and other functions are not frozen; the difference check finds them.
+Kinks of other activations, of maxima, sorts, norms, losses and recurrent layers are not frozen: a search finds them by
+the difference check, and goes on with exact products.
 """

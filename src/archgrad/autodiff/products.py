@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.autodiff.double_backward import TwiceDifferentiable
-from archgrad.autodiff.frozen_activations import ActivationPattern
+from archgrad.autodiff.frozen_activations import ActivationPattern, evaluate_frozen
 from archgrad.autodiff.gradients import gradients, leaves, named_like
 from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.autodiff.vectors import Vector, added, length, scaled, zeros_like
@@ -56,17 +56,22 @@ class Products(ABC):
     def gradient(self) -> Weights:
         """Return ∂L1/∂w."""
 
-    @abstractmethod
     def hessian(self, v: Weights) -> Weights:
         """Return H·v."""
+        return Weights(self.product(v, ("weights",))[0])
 
-    @abstractmethod
     def mixed(self, v: Weights) -> Alpha:
-        """Return M·v."""
+        """Return M·v; no gradient of the weights is computed for it."""
+        return Alpha(self.product(v, ("alpha",))[0])
 
-    @abstractmethod
     def both(self, v: Weights) -> tuple[Weights, Alpha]:
         """Return H·v and M·v, at little more than the cost of one."""
+        hessian, mixed = self.product(v, ("weights", "alpha"))
+        return Weights(hessian), Alpha(mixed)
+
+    @abstractmethod
+    def product(self, v: Weights, wanted: Variables) -> tuple[Vector, ...]:
+        """Return the gradients of ⟨∂L1/∂w, v⟩ with respect to the wanted variables."""
 
 
 class ExactProducts(Products):
@@ -83,19 +88,6 @@ class ExactProducts(Products):
         """Return ∂L1/∂w."""
         return Weights({name: value.detach() for name, value in self._gradient().items()})
 
-    def hessian(self, v: Weights) -> Weights:
-        """Return H·v."""
-        return Weights(self._products(v, self.weights)[0])
-
-    def mixed(self, v: Weights) -> Alpha:
-        """Return M·v."""
-        return Alpha(self._products(v, self.alpha)[0])
-
-    def both(self, v: Weights) -> tuple[Weights, Alpha]:
-        """Return H·v and M·v from one double backward."""
-        hessian, mixed = self._products(v, self.weights, self.alpha)
-        return Weights(hessian), Alpha(mixed)
-
     def _gradient(self) -> Weights:
         if self._graph is None:
             (self._graph,) = gradients(self._forward, self.weights, create_graph=True)
@@ -105,7 +97,9 @@ class ExactProducts(Products):
         with TwiceDifferentiable():  # the pattern: PyTorch cannot differentiate hardsigmoid twice
             return ActivationPattern().evaluate(lambda: self.loss(self.weights, self.alpha))
 
-    def _products(self, v: Weights, *variables: Vector) -> tuple[Vector, ...]:
+    def product(self, v: Weights, wanted: Variables) -> tuple[Vector, ...]:
+        """Walk back through ∂L1/∂w once for all that is wanted."""
+        variables: list[Vector] = [getattr(self, name) for name in wanted]
         outputs = {name: value for name, value in self._gradient().items() if value.requires_grad}
         if not outputs:  # L1 is linear in w
             return tuple(map(zeros_like, variables))
@@ -131,19 +125,6 @@ class _DifferenceProducts(Products):
         super().__init__(loss, weights, alpha)
         self.pattern = ActivationPattern() if kinks == "frozen" else None
 
-    def hessian(self, v: Weights) -> Weights:
-        """Return H·v."""
-        return Weights(self._product(v, ("weights",))[0])
-
-    def mixed(self, v: Weights) -> Alpha:
-        """Return M·v; no gradient of the weights is computed."""
-        return Alpha(self._product(v, ("alpha",))[0])
-
-    def both(self, v: Weights) -> tuple[Weights, Alpha]:
-        """Return H·v and M·v from the same gradients."""
-        hessian, mixed = self._product(v, ("weights", "alpha"))
-        return Weights(hessian), Alpha(mixed)
-
     @abstractmethod
     def difference(self, step: Weights, wanted: Variables) -> tuple[Vector, ...]:
         """Return the change of the wanted gradients along ``step``."""
@@ -158,11 +139,10 @@ class _DifferenceProducts(Products):
         )
 
     def _evaluate(self, weights: Weights, alpha: Alpha) -> Tensor:
-        if self.pattern is None:
-            return self.loss(weights, alpha)
-        return self.pattern.evaluate(lambda: self.loss(weights, alpha))
+        return evaluate_frozen(self.pattern, lambda: self.loss(weights, alpha))
 
-    def _product(self, v: Weights, wanted: Variables) -> tuple[Vector, ...]:
+    def product(self, v: Weights, wanted: Variables) -> tuple[Vector, ...]:
+        """Divide the change of the gradients along v by the length of the step."""
         size = length(v)
         if isinstance(size, float) and not size:
             return tuple(zeros_like(getattr(self, name)) for name in wanted)

@@ -1,12 +1,19 @@
 """Discretizers: from probabilities to a genotype."""
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, strongest_choices
+from archgrad.discretizers.base import (
+    Discretizer,
+    SupernetEvaluation,
+    Ties,
+    Tuning,
+    count_ties,
+    margins,
+    strongest_choices,
+)
 from archgrad.discretizers.best_sampled import BestSampled
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.discretizers.most_probable import ScoredGenotype, most_probable
 from archgrad.discretizers.perturbation import Perturbation
-from archgrad.discretizers.ties import Ties, count_ties, margins
 from archgrad.parts.registry import Registry
 
 __all__ = [

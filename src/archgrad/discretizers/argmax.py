@@ -8,11 +8,12 @@ from archgrad.autodiff.tensors import Probabilities
 from archgrad.discretizers.base import (
     Discretizer,
     SupernetEvaluation,
+    Ties,
     check_probabilities,
+    count_ties,
     edge_strengths,
     strongest_choices,
 )
-from archgrad.discretizers.ties import Ties, count_ties
 from archgrad.spaces import Genotype, SearchSpace
 
 __all__ = ["Argmax"]

@@ -6,13 +6,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from archgrad.autodiff.tensors import Mixture, Probabilities, check_tensors
-from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError
 from archgrad.parts.fields import check_fields, check_value
 from archgrad.relaxations.base import shapes_of
@@ -23,10 +22,13 @@ from archgrad.tasks import ACCURACY, MetricInfo
 __all__ = [
     "Discretizer",
     "SupernetEvaluation",
+    "Ties",
     "Tune",
     "Tuning",
     "check_probabilities",
+    "count_ties",
     "edge_strengths",
+    "margins",
     "options_with",
     "strongest_choices",
 ]
@@ -81,6 +83,24 @@ class SupernetEvaluation:
                 f"compared; give larger batches or another main metric."
             )
         return value if self.info.higher_is_better else -value
+
+
+class Ties(NamedTuple):
+    """How many rows tie, ``of`` all rows with a choice.
+
+    In a row that ties, the least likely picked choice and the best one left out are exactly as likely.
+    """
+
+    rows: int = 0
+    of: int = 0
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether every row ties, as with the even mixture of a warm-up."""
+        return self.rows > 0 and self.rows == self.of
+
+    def __str__(self) -> str:
+        return f"{self.rows} of {self.of} choices tie exactly"
 
 
 class Discretizer(ABC):
@@ -170,3 +190,29 @@ def _best_choices(block: DecisionBlock, row: int, weights: list[float]) -> list[
     choices = block.rows[row].choices
     allowed = [(index, weights[index]) for index, choice in enumerate(choices) if choice not in block.excluded]
     return sorted(allowed, key=lambda pair: -pair[1])[: block.rows[row].picks]
+
+
+def count_ties(space: SearchSpace, probabilities: Probabilities) -> Ties:
+    """Count the rows of a space that tie."""
+    ahead = margins(space, probabilities)
+    return Ties(sum(lead == 0 for lead in ahead), len(ahead))
+
+
+def margins(space: SearchSpace, probabilities: Probabilities) -> list[float]:
+    """Return each row's margin: the probability of its least likely picked choice minus that of the best one left out.
+
+    Choices that a genotype may not contain, such as ``none`` in the DARTS space, do not count.
+    """
+    found = []
+    for block in space.blocks:
+        for row, weights in enumerate(probabilities[block.name].tolist()):
+            ranked = _ranked(block, row, weights)
+            picks = block.rows[row].picks
+            if len(ranked) > picks:
+                found.append(ranked[picks - 1] - ranked[picks])
+    return found
+
+
+def _ranked(block: DecisionBlock, row: int, weights: list[float]) -> list[float]:
+    pairs = zip(block.rows[row].choices, weights, strict=False)
+    return sorted((weight for choice, weight in pairs if choice not in block.excluded), reverse=True)

@@ -8,8 +8,7 @@ from typing import Annotated
 
 from archgrad.autodiff.tensors import Probabilities
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, check_probabilities
-from archgrad.discretizers.ties import Ties
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Ties, check_probabilities
 from archgrad.errors import UserError
 from archgrad.parts.fields import Range
 from archgrad.spaces import SKIP, Genotype, SearchSpace

@@ -15,12 +15,12 @@ from archgrad.discretizers.argmax import Argmax
 from archgrad.discretizers.base import (
     Discretizer,
     SupernetEvaluation,
+    Ties,
     Tuning,
     check_probabilities,
     edge_strengths,
     options_with,
 )
-from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError
 from archgrad.parts.fields import Count, Positive, Range, check_value
 from archgrad.relaxations import expand_to_cells

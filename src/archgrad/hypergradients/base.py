@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from archgrad.autodiff.products import ProductKind
+from archgrad.autodiff.products import Kinks, ProductKind, Products
 from archgrad.autodiff.tensors import Alpha, Weights, check_tensors
 from archgrad.bilevel.descent import Descent
 from archgrad.bilevel.problem import BilevelProblem
@@ -18,7 +19,7 @@ from archgrad.hypergradients.evaluation_point import EvaluationPoint, evaluate_a
 from archgrad.parts.fields import Range, check_fields, check_value
 from archgrad.training.weight_training import WeightTraining
 
-__all__ = ["Hypergradient", "HypergradientState", "Iterations"]
+__all__ = ["Hypergradient", "HypergradientState", "Iterations", "SecondOrder"]
 
 Iterations = Annotated[int, Range(1, 10_000)]
 """A number of products or inner steps in one estimate."""
@@ -117,3 +118,33 @@ class Hypergradient(ABC):
     def callbacks(self) -> Mapping[str, Mapping[str, Any]]:
         """The callbacks that a search with this estimate should have, by name, with their knobs."""
         return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondOrder(Hypergradient):
+    """An estimate with products of H = ∂²L1/∂w∂w and M = ∂²L1/∂α∂w, exact or by differences of gradients.
+
+    Differences with ``kinks`` "frozen" are of the smooth function that L1 is around w. With "crossed" they are those of
+    the papers (DARTS, Section 2.3; iDARTS, Eq. 46 and 47; Amended-DARTS, A.2), which also count units that switch
+    between the two ends; their ``products`` are "finite", those of iDARTS "exact-hessian".
+    """
+
+    products: ProductKind = "exact"
+    kinks: Kinks = "frozen"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kinks == "crossed" and self.products == "exact":
+            raise UserError(
+                "hypergradient.kinks is 'crossed', but exact products take no differences that could cross them; set "
+                "hypergradient.products to finite, forward or exact-hessian, or hypergradient.kinks to frozen."
+            )
+
+    @property
+    def difference(self) -> ProductKind | None:
+        """The kind of its products, unless they are exact or meant to cross the kinks."""
+        return None if self.products == "exact" or self.kinks == "crossed" else self.products
+
+    def products_at(self, point: EvaluationPoint, step: int = 0, weights: Weights | None = None) -> Products:
+        """Return its products at a point, or at other weights of an inner step."""
+        return point.products(self.products, step, weights, self.kinks)

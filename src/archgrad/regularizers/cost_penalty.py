@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -52,6 +52,8 @@ class CostPenalty(Regularizer):
     fixed rest. A run measures it once and keeps it. The time of the whole network may differ from the sum.
     """
 
+    depends_on_size: ClassVar[bool] = True
+
     metric: CostMetric = "madds"
     target: float | str | None = None
     weight: NonNegative = 1.0
@@ -67,11 +69,6 @@ class CostPenalty(Regularizer):
             raise UserError(
                 f"target of CostPenalty is {self.target:g}; it must be greater than 0, such as 600M or 5ms."
             )
-
-    @property
-    def depends_on_size(self) -> bool:
-        """True: it counts the networks of one size."""
-        return True
 
     @property
     def limit(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -45,6 +45,8 @@ class LayerAlignment(Regularizer):
     derivative is exact.
     """
 
+    aligns_cells: ClassVar[bool] = True
+
     kind: Kind = "cosine"
     weight: NonNegative = 0.125
     eps: Positive = 1e-3
@@ -53,11 +55,6 @@ class LayerAlignment(Regularizer):
     blocks: tuple[str, ...] = ()
     objective: Literal["inner", "outer"] = "inner"
     kinks: Literal["frozen", "crossed"] = "frozen"
-
-    @property
-    def aligns_cells(self) -> bool:
-        """True: this is its purpose."""
-        return True
 
     @property
     def needs_mixture_gradient(self) -> bool:

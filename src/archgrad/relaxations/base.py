@@ -37,7 +37,7 @@ class Relaxation(ABC):
 
     A relaxation is a pure function of α and of noise, which is drawn once per step: an estimator can evaluate the same
     mixture many times. A ``sampled`` relaxation needs noise; one that ``learns`` depends on α. The rows of its mixture
-    sum to one if it is ``on_simplex``, which a sigmoid of each entry is not. Parts that need that say so by
+    sum to one if it is ``on_simplex``; those of a sigmoid of each entry do not. Parts that need that say so by
     ``needs_simplex``.
     """
 

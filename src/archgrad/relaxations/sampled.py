@@ -36,8 +36,8 @@ class Sampled(Relaxation):
         """Return the mixture of a block ``[cells or 1, rows, choices]``, differentiable in ``alpha``."""
 
     def active(self, mixture: dict[str, Tensor]) -> dict[str, Tensor] | None:
-        """Mark the entries to compute in the drawn blocks; None, the default, marks all."""
-        return None
+        """Mark the entries to compute in the drawn blocks: what was drawn if it is ``sparse``, else None for all."""
+        return {name: value.detach() != 0 for name, value in mixture.items()} if self.sparse else None
 
     def copies(self, block: DecisionBlock) -> int:
         """Return the number of draws of a block."""

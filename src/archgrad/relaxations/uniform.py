@@ -51,7 +51,3 @@ class Uniform(Sampled):
         """Take the choice with the largest score."""
         scores = noise.masked_fill(~block.mask_on(noise.device), -1.0)
         return torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0).to(alpha)
-
-    def active(self, mixture: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Mark the drawn choices."""
-        return {name: value != 0 for name, value in mixture.items()}

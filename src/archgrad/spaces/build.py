@@ -30,10 +30,10 @@ class CellPlan:
     options: SupernetOptions = field(default_factory=SupernetOptions)
     auxiliary_head: bool = False
 
-    def concat_of(self, block: DecisionBlock) -> tuple[int, ...] | None:
-        """Return the nodes a cell of this block concatenates."""
+    def concat_of(self, block: DecisionBlock) -> tuple[int, ...]:
+        """Return the nodes a cell of this block concatenates: those of the genotype, else those of the block."""
         chosen = None if self.concat is None else self.concat[block.name]
-        return chosen or block.concat
+        return chosen or block.concat or ()
 
     def site(self, channels: int, stride: int = 1, salt: int = 0, skeleton: bool = False) -> Site:
         """Return the site of an operation, in a cell or in the ``skeleton`` around the cells."""

@@ -76,7 +76,7 @@ class ChoiceCosts:
 
 
 def _groups_of(block: DecisionBlock) -> Iterator[tuple[list[int], int]]:
-    """Yield the rows whose choices compete, and how many of these a genotype takes."""
+    """Yield groups of rows whose choices compete, and how many of those choices a genotype takes."""
     for target in block.targets:
         rows = [index for index, row in enumerate(block.rows) if row.target == target]
         if block.keep is not None and block.keep < len(rows):
@@ -110,7 +110,10 @@ def selected_choices(blocks: Sequence[DecisionBlock], genotype: Genotype) -> Sel
 
 
 def exchanges(blocks: Sequence[DecisionBlock], selected: Selected) -> Iterator[tuple[str, int, int, Selected]]:
-    """Yield every choice that is not selected, and each selection with it in the place of one that competes with it."""
+    """Yield every single exchange as (block, row, choice, the new selection).
+
+    A choice that is not selected takes the place of one that it competes with.
+    """
     for block in blocks:
         own = selected[block.name]
         for rows, _ in _groups_of(block):

@@ -107,20 +107,26 @@ def count_parts(
 @checked
 def cost_table(network: nn.Module, input_channels: Count = 3, image_size: ImageSize = 32) -> CostTable:
     """Measure the parts of a network on one image; on the device ``meta`` nothing is computed."""
-    cells, operations = dict(_children(network)), list(_edges(network))
-    modules = [*cells.values(), *(operation for _, operation in operations)]
+    cells, operations = list(_children(network)), list(_edges(network))
+    modules = [module for _, module in (*cells, *operations)]
     total, found = count_parts(network, modules, input_channels, image_size)
-    by_cell = [
-        CostRow(name, 1, count_parameters(part), spent)
-        for (name, part), spent in zip(cells.items(), found, strict=False)
+    rows = [
+        CostRow(name, 1, count_parameters(module), spent)
+        for (name, module), spent in zip((*cells, *operations), found, strict=True)
     ]
-    kinds: dict[str, CostRow] = {"all else": CostRow("all else", 1, count_parameters(network), total)}
-    for (name, operation), spent in zip(operations, found[len(cells) :], strict=True):
-        own = CostRow(name, 1, count_parameters(operation), spent)
-        kinds[name] = _sum(kinds.get(name, CostRow(name, 0, 0, 0)), own)
-        kinds["all else"] = _sum(kinds["all else"], CostRow("", 0, -own.parameters, -own.multiply_adds))
-    by_operation = sorted(kinds.values(), key=lambda row: -row.multiply_adds)
-    return CostTable(Cost(count_parameters(network), total), tuple(by_cell), tuple(by_operation))
+    kinds: dict[str, list[CostRow]] = {}
+    for row in rows[len(cells) :]:
+        kinds.setdefault(row.name, []).append(row)
+    by_kind = [CostRow(name, len(own), *_sums(own)) for name, own in kinds.items()]
+    whole, inside = Cost(count_parameters(network), total), _sums(by_kind)
+    rest = CostRow("all else", 1, whole.parameters - inside[0], whole.multiply_adds - inside[1])
+    by_operation = sorted([rest, *by_kind], key=lambda row: -row.multiply_adds)
+    return CostTable(whole, tuple(rows[: len(cells)]), tuple(by_operation))
+
+
+def _sums(rows: Iterable[CostRow]) -> tuple[int, int]:
+    """Return the parameters and multiply-adds of all rows together."""
+    return sum(row.parameters for row in rows), sum(row.multiply_adds for row in rows)
 
 
 def _children(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -138,15 +144,6 @@ def _edges(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
         for edge in cell.connections if isinstance(cell, FixedCell) else ():
             operation = edge.operations[0]
             yield edge.choices[0] if edge.choices else type(operation).__name__, operation
-
-
-def _sum(first: CostRow, second: CostRow) -> CostRow:
-    return CostRow(
-        first.name,
-        first.count + second.count,
-        first.parameters + second.parameters,
-        first.multiply_adds + second.multiply_adds,
-    )
 
 
 @checked

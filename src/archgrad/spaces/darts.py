@@ -210,7 +210,4 @@ def _build_cell(
     edges = build_edges(plan, block.name, operations, width, strided=range(INPUTS) if reducing else ())
     nodes = 1 + max(edge.target for edge in edges)
     cell = (MixedCell if plan.searching else FixedCell)(edges, INPUTS, nodes)
-    concat = plan.concat_of(block)
-    if concat is None:
-        raise UserError(f"block {block.name!r} of this genotype does not say which nodes it concatenates; add them.")
-    return DARTSCell(cell, [before, ReLUConvBN(inputs[1], site, 1)], concat)
+    return DARTSCell(cell, [before, ReLUConvBN(inputs[1], site, 1)], plan.concat_of(block))

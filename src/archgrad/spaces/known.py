@@ -22,7 +22,7 @@ class KnownCell:
     """A published genotype, and the sizes that its source prints, in millions; None where it prints none.
 
     ``cifar`` are the parameters of 20 cells with 36 channels. ``imagenet`` are the parameters and multiply-adds of 14
-    cells with 48 channels. ``ours`` is what :meth:`cifar_cost` and :meth:`imagenet_cost` measure.
+    cells with 48 channels. ``ours`` is what our networks of these two sizes cost, without an auxiliary head.
     """
 
     genotype: Genotype
@@ -31,15 +31,6 @@ class KnownCell:
     ours: tuple[Cost, Cost]
     cifar: float | None = None
     imagenet: tuple[float, float] | None = None
-
-    def cifar_cost(self) -> Cost:
-        """Measure the network for CIFAR-10 at the published size, without an auxiliary head."""
-        return self.space(channels=36, cells=20).cost(self.genotype)
-
-    def imagenet_cost(self) -> Cost:
-        """Measure the network for ImageNet at the published size, without an auxiliary head."""
-        sized = self.space(channels=48, cells=14, stem="imagenet")
-        return sized.cost(self.genotype, num_classes=1000, image_size=224)
 
 
 @lru_cache

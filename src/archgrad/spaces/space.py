@@ -192,16 +192,13 @@ class SearchSpace(ABC):
 
     def _check_cells(self, cells: Sequence[MixedCell], options: SupernetOptions) -> None:
         """Reject options that a custom space has not built into its cells."""
-        if options.partial > 1 and {cell.partial for cell in cells} != {options.partial}:
-            raise UserError(
-                f"the space {self.name!r} builds cells without partial={options.partial}; build their edges with "
-                f"build_edges, or leave partial at 1."
-            )
-        if options.auxiliary_skip and {cell.auxiliary_skip for cell in cells} != {True}:
-            raise UserError(
-                f"the space {self.name!r} builds cells without auxiliary_skip=True; build their edges with "
-                f"build_edges, or leave auxiliary skip connections out."
-            )
+        for option in ("partial", "auxiliary_skip"):
+            wanted = getattr(options, option)
+            if wanted != getattr(PLAIN, option) and {getattr(cell, option) for cell in cells} != {wanted}:
+                raise UserError(
+                    f"the space {self.name!r} builds cells without {option}={wanted}; build their edges with "
+                    f"build_edges, or leave {option} out."
+                )
 
     @checked
     def network(

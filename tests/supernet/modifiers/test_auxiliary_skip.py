@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,12 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from archgrad.autodiff.frozen_activations import ActivationPattern
-from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
-from archgrad.operations import FactorizedReduce, Identity, Operation, ReLUConvBN
-from archgrad.spaces import SPACES, SearchSpace, StagedSpace
-from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, SupernetOptions, shuffle
+from archgrad.operations import Identity, Operation
+from archgrad.spaces import SPACES, SearchSpace
+from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, SupernetOptions
 from archgrad.supernet import cell as cell_module
 from tests.supernet import supernets
 from tests.supernet.supernets import LABELS, Mixture, space_of
@@ -135,14 +132,6 @@ def test_every_edge_adds_its_source() -> None:
     torch.testing.assert_close(nodes[3][0], 0.5 * (first + second + third))
 
 
-def test_with_partial_channels_it_joins_what_is_computed() -> None:
-    cell = MixedCell([Edge(0, 1, (Identity(),), 1, 2, Identity())], inputs=1, nodes=2)
-    x = torch.randn(2, 4, 3, 3, generator=torch.Generator().manual_seed(0))
-    weight = torch.tensor(0.25)
-    node = cell([x], CellMixture([[weight]], (0, "cell", 0), skip=2.0))[1]
-    torch.testing.assert_close(node, shuffle(torch.cat([2.25 * x[:, :2], 0.25 * x[:, 2:]], 1), 2))
-
-
 @every_case
 def test_it_is_active_whatever_the_mixture_is(name: str, options: Options) -> None:
     case = case_of(name, **options)
@@ -153,18 +142,6 @@ def test_it_is_active_whatever_the_mixture_is(name: str, options: Options) -> No
     carried = net(images(), mixture, active=nothing, skip=0.5)
     torch.testing.assert_close(carried, net(images(), zero, skip=0.5))
     assert not torch.allclose(carried, net(images(), mixture, active=nothing))
-
-
-@pytest.mark.parametrize(("name", "options"), [("nasbench201", {}), ("darts", {}), ("s4", BOTH)])
-def test_mixtures_of_single_images_have_it_too(name: str, options: Options) -> None:
-    case, fused, reference = pair(name, options)
-    each = mixture_of(case, len(LABELS))
-    actual, expected = (net(images(), each, seed=3, skip=0.4) for net in (fused, reference))
-    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-11)
-    found, wanted = (
-        torch.autograd.grad(F.cross_entropy(logits, LABELS), list(each.values())) for logits in (actual, expected)
-    )
-    torch.testing.assert_close(found, wanted)
 
 
 @every_space
@@ -195,24 +172,6 @@ def test_it_is_never_dropped() -> None:
     torch.testing.assert_close(node, 0.3 * images())
 
 
-@pytest.mark.parametrize("name", ["nasbench201", "s1"])
-def test_its_kinks_can_be_frozen(name: str) -> None:
-    case = case_of(name)
-    net, mixture, pattern = supernet_of(case), mixture_of(case), ActivationPattern()
-    first, again = (
-        pattern.evaluate(lambda: F.cross_entropy(net(images(), mixture, skip=0.6), LABELS)) for _ in range(2)
-    )
-    torch.testing.assert_close(first, again)
-
-
-def test_single_precision_is_close() -> None:
-    case = case_of("darts")
-    net, mixture = supernet_of(case), mixture_of(case)
-    expected = net(images(), mixture, skip=0.6)
-    logits = net.float()(images().float(), {key: value.float() for key, value in mixture.items()}, skip=0.6)
-    torch.testing.assert_close(logits.double(), expected, rtol=1e-3, atol=1e-3)
-
-
 # --- no trace of it ------------------------------------------------------------------------------------------------
 
 
@@ -230,33 +189,6 @@ def test_without_weight_it_leaves_no_trace(name: str, options: Options, monkeypa
     assert torch.equal(net(images(), mixture, seed=3, skip=0.0), plain(images(), mixture, seed=3))
 
 
-@every_space
-def test_a_space_without_it_builds_what_it_always_built(name: str) -> None:
-    net = supernet_of(case_of(name, auxiliary_skip=False))
-    assert not net.auxiliary_skip
-    assert not [key for key in net.state_dict() if "skips" in key]
-
-
-@every_space
-def test_plain_networks_have_none(name: str) -> None:
-    space = case_of(name).space
-    genotype = Argmax().select(space, {block.name: block.mask / block.mask.sum(-1, True) for block in space.blocks})
-    assert not [key for key in space.network(genotype).state_dict() if "skips" in key]
-
-
-@every_space
-def test_each_edge_has_one_and_only_strided_ones_have_weights(name: str) -> None:
-    net = supernet_of(case_of(name))
-    assert net.auxiliary_skip
-    for cell in (module for module in net.modules() if isinstance(module, MixedCell)):
-        assert len(cell.skips) == len(cell.edges)
-        for edge, skip in zip(
-            (e for entering in cell._entering.values() for _, e in entering), cell.skips, strict=True
-        ):
-            assert edge.skip is skip
-            assert isinstance(skip, Identity if edge.stride == 1 else FactorizedReduce)
-
-
 # --- what is refused -----------------------------------------------------------------------------------------------
 
 
@@ -264,26 +196,3 @@ def test_a_weight_needs_connections() -> None:
     case = case_of("nasbench201", auxiliary_skip=False)
     with pytest.raises(UserError, match=r"skip is 0\.5, but this supernet has no auxiliary skip .*auxiliary_skip=True"):
         supernet_of(case)(images(), mixture_of(case), skip=0.5)
-
-
-@pytest.mark.parametrize("value", [-0.1, math.nan, math.inf, True, "1"])
-def test_a_weight_that_is_no_number_is_refused(value: Any) -> None:
-    case = case_of("nasbench201")
-    with pytest.raises(UserError, match=r"skip is .*; it must be a numb"):
-        supernet_of(case)(images(), mixture_of(case), skip=value)
-
-
-def test_the_setting_is_true_or_false() -> None:
-    with pytest.raises(UserError, match=r"supernet\.auxiliary_skip is 1; it must be true or false"):
-        case_of("darts", auxiliary_skip=1)
-
-
-def test_a_space_of_ones_own_gets_them_by_build_edges() -> None:
-    class Own(StagedSpace):
-        name = "own"
-        nodes = 3
-        operations = {"conv": lambda site: ReLUConvBN(site.channels, site, 3)}  # noqa: RUF012
-
-    case = Case(Own(channels=2, cells_per_stage=1), SupernetOptions(auxiliary_skip=True))
-    net, mixture = supernet_of(case), mixture_of(case)
-    assert not torch.allclose(net(images(), mixture, skip=0.5), net(images(), mixture))

@@ -35,11 +35,6 @@ def test_each_has_its_purposes(member: Modifier, training: Any, architecture: An
         assert merge_arguments([member], purpose, TIME) == pytest.approx(arguments)
 
 
-def test_nothing_is_given_where_nothing_is_asked_for() -> None:
-    for purpose in ("training", "architecture", "evaluation"):
-        assert merge_arguments(SupernetOptions().modifiers, purpose, TIME) == {}
-
-
 def test_options_make_their_modifiers() -> None:
     options = SupernetOptions(drop_path=0.4, skip_dropout=0.5, auxiliary_head=0.3)
     assert set(merge_arguments(options.modifiers, "training", TIME)) == {"drop_path", "skip_dropout", "auxiliary"}

@@ -10,7 +10,7 @@ from hashlib import md5
 from typing import Any
 
 from archgrad.errors import UserError, shortened, unknown
-from archgrad.parts.fields import checked
+from archgrad.parts.fields import check_fields, checked
 from archgrad.spaces.notation.common import BLANK, read_json
 
 __all__ = [
@@ -63,10 +63,14 @@ class Module:
     operations: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        if isinstance(self.matrix, list):
+            rows = tuple(tuple(row) if isinstance(row, list) else row for row in self.matrix)
+            object.__setattr__(self, "matrix", rows)
+        if isinstance(self.operations, list):
+            object.__setattr__(self, "operations", tuple(self.operations))
+        check_fields(self, "{} of a module")
         _check_matrix(self.matrix)
         _check_operations(self.operations, len(self.matrix))
-        object.__setattr__(self, "matrix", tuple(tuple(row) for row in self.matrix))
-        object.__setattr__(self, "operations", tuple(self.operations))
 
     @classmethod
     @checked
@@ -187,18 +191,16 @@ def vertices_on_paths(matrix: Sequence[Sequence[int]]) -> tuple[int, ...]:
     return tuple(sorted(reached & reaching))
 
 
-def _check_matrix(matrix: object) -> None:
-    size = len(matrix) if isinstance(matrix, tuple | list) else 0
-    if not isinstance(matrix, tuple | list) or not 2 <= size <= _MOST_BEFORE_PRUNING:
+def _check_matrix(matrix: tuple[tuple[int, ...], ...]) -> None:
+    size = len(matrix)
+    if not 2 <= size <= _MOST_BEFORE_PRUNING or any(len(row) != size for row in matrix):
         raise UserError(
-            f"the matrix of a module {_size_of(matrix)}; it must be a list of 2 (the input and the output) to "
-            f"{_MOST_BEFORE_PRUNING} rows, one for each vertex."
+            f"the matrix of a module has {size} rows of {', '.join(sorted({str(len(row)) for row in matrix})) or 0} "
+            f"entries; it must be square, with 2 (the input and the output) to {_MOST_BEFORE_PRUNING} rows."
         )
     for number, row in enumerate(matrix):
-        if not isinstance(row, tuple | list) or len(row) != size:
-            raise UserError(f"row {number} of a module's matrix {_size_of(row)}; it must be a list of {size}.")
         for column, entry in enumerate(row):
-            if type(entry) is not int or entry not in ((0, 1) if number < column else (0,)):
+            if entry not in ((0, 1) if number < column else (0,)):
                 raise UserError(
                     f"entry ({number}, {column}) of a module's matrix is {shortened(entry)}; it must be 1 where vertex "
                     f"{column} reads vertex {number}, which comes before it, and 0 elsewhere; put the vertices in "
@@ -206,18 +208,10 @@ def _check_matrix(matrix: object) -> None:
                 )
 
 
-def _size_of(value: object) -> str:
-    return f"has {len(value)} entries" if isinstance(value, tuple | list) else f"is {shortened(value)}"
-
-
-def _check_operations(operations: object, vertices: int) -> None:
-    if not isinstance(operations, tuple | list) or len(operations) != vertices:
-        raise UserError(
-            f"the list of operations of a module {_size_of(operations)}; it must have one for each of its {vertices} "
-            f"vertices."
-        )
+def _check_operations(operations: tuple[str, ...], vertices: int) -> None:
+    if len(operations) != vertices:
+        raise UserError(f"a module has {len(operations)} operations; give one for each of its {vertices} vertices.")
     for number, operation in enumerate(operations):
         allowed = (INPUT,) if number == 0 else (OUTPUT,) if number == vertices - 1 else OPERATIONS
-        if not isinstance(operation, str) or operation not in allowed:
-            shown = operation if isinstance(operation, str) else shortened(operation)
-            raise unknown(f"operation of vertex {number} in a module of {vertices} vertices:", shown, allowed)
+        if operation not in allowed:
+            raise unknown(f"operation of vertex {number} in a module of {vertices} vertices:", operation, allowed)

@@ -66,8 +66,6 @@ def _read_cell(text: str, start: int) -> tuple[tuple[Decision, ...], int]:
         if edge is None or not NAME.match(operation := edge[2] or edge[3] or ""):
             fail(text, position, "an edge is a pair of a quoted operation and a node", "write ('sep_conv_3x3', 0)")
         target, source = _INPUTS + len(decisions) // 2, int(edge[4])
-        if target >= MOST_NODES:
-            fail(text, position, f"node {target} is too many", f"write at most {MOST_NODES} nodes")
         if source >= target:
             fix = f"node {target} takes its inputs from 0 to {target - 1}"
             fail(text, position, f"the input {source} does not come before node {target}", fix)
@@ -87,10 +85,8 @@ def _read_nodes(text: str, start: int) -> tuple[Sequence[int], int]:
     if found is None or not all(re.fullmatch("[0-9]{1,9}", number) for number in numbers):
         fail(text, start, "the concatenated nodes are a list or a range of whole numbers", "write range(2, 6)")
     nodes = [int(number) for number in numbers]
-    if any(node >= MOST_NODES for node in nodes):
-        fail(text, start, f"a node is a whole number from 0 to {MOST_NODES - 1}", "write its number")
-    if found[3] and not 1 <= len(nodes) <= 2:
-        fail(text, start, "range takes one or two numbers", "write range(2, 6)")
+    if found[3] and (not 1 <= len(nodes) <= 2 or max(nodes) > MOST_NODES):
+        fail(text, start, f"range takes one or two numbers up to {MOST_NODES}", "write range(2, 6)")
     return range(*nodes) if found[3] else nodes, found.end()
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from archgrad.spaces.genotype import MOST_NODES, CellGenotype, Decision, Genotype
+from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.notation.common import NAME, fail, show
 
 __all__ = ["BLOCKS", "EXAMPLE", "OUTPUT", "NodeChoice", "genotype_with", "nodes_of", "parse", "write"]
@@ -76,8 +76,6 @@ def _node(text: str, match: re.Match[str], number: int) -> NodeChoice:
     operation, numbers = match[1], match[2].split(",")
     if not NAME.match(operation):
         fail(text, match.start(1), f"{show(operation)} is not the name of an operation", f"write {EXAMPLE}")
-    if number >= MOST_NODES:
-        fail(text, match.start(), f"node {number} is too many", f"write at most {MOST_NODES} nodes")
     if not all(re.fullmatch(r"0|[1-9][0-9]{0,8}", one) and int(one) < number for one in numbers):
         fix = f"node {number} reads nodes from 0 to {number - 1}, such as {operation}~0"
         fail(text, match.start(2), f"{show(match[2])} does not name earlier nodes", fix)

@@ -1,7 +1,6 @@
 """Modifiers: what a search changes in a supernet's forward pass. Each file holds the mathematics and the schedule."""
 
 from archgrad.supernet.modifiers.auxiliary_loss import AuxiliaryLoss
-from archgrad.supernet.modifiers.auxiliary_skip import AuxiliarySkipConnections
 from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime, merge_arguments
 from archgrad.supernet.modifiers.drop_path import DropPath
 from archgrad.supernet.modifiers.edge_weights import EdgeWeights
@@ -10,7 +9,6 @@ from archgrad.supernet.modifiers.skip_dropout import SkipDropout
 
 __all__ = [
     "AuxiliaryLoss",
-    "AuxiliarySkipConnections",
     "DropPath",
     "EdgeWeights",
     "Modifier",
