@@ -69,7 +69,7 @@ def resume(
     if kind == "search":
         return resume_search(home, given, **how)
     if kind == "training":
-        return run_training(Training.read(home, given), out=home, resume=True, **how)
+        return run_training(Training.read(home, given), out=home, resume=True, report=True, **how)
     if kind == "selection":
         return run_selection(SelectionPlan.read(home, given), out=home, resume=True, **how)
     if kind == "fit":

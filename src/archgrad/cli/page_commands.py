@@ -11,7 +11,9 @@ __all__ = ["report", "watch"]
 
 
 def report(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories, or the folder of a study.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Run directories, a study, or a folder of runs.")
+    ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="FILE.html to write. [report.html]", show_default=False)
     ] = Path("report.html"),

@@ -16,11 +16,13 @@ from archgrad.errors import UserError, look_up
 from archgrad.loop.global_state import take_turns
 from archgrad.parts.fields import Count, check_value
 from archgrad.report import to_svg
+from archgrad.report.page import to_html
+from archgrad.report.page.trainings import page_of_training
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.system.amounts import counted
 from archgrad.system.files import as_path, write_text
 from archgrad.tasks import MetricInfo
-from archgrad.workflows.folders import run_alone, to_json
+from archgrad.workflows.folders import REPORT, run_alone, to_json
 from archgrad.workflows.halving import Round, hold_round
 from archgrad.workflows.selection import HALVING, PROTOCOLS, SelectionPlan
 from archgrad.workflows.train import run_training
@@ -140,6 +142,7 @@ def run_selection(
         result = running.run()
         if folder is not None and processes().rank == 0:
             write_text(folder / SELECTION, to_json(result.to_dict()))
+            write_text(folder / REPORT, to_html(page_of_training(folder)))
         return result
 
 
