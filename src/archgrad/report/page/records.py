@@ -98,7 +98,14 @@ def read_run(folder: Path) -> RunRecords:
     kind = kind_of(folder)
     result = read_json(folder / _RESULTS[kind]) if kind in _RESULTS else {}
     records = list(_records(folder / "metrics.jsonl"))
-    return RunRecords(folder, config, records, read_json(folder / "summary.json"), kind, result)
+    summary = _study_summary(folder) if kind == "study" else read_json(folder / "summary.json")
+    return RunRecords(folder, config, records, summary, kind, result)
+
+
+def _study_summary(folder: Path) -> dict[str, Any]:
+    """Return the number of runs in a study, nothing if one of them has not ended."""
+    runs = [path.parent for path in folder.rglob("metrics.jsonl")]
+    return {"runs": len(runs)} if all((run / "summary.json").is_file() for run in runs) else {}
 
 
 def read_json(path: Path) -> dict[str, Any]:
