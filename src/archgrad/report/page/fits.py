@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.report.page import Cells, ClassRow, Example, Page
-from archgrad.report.page.records import RunRecords, number_in, read_json, read_run
+from archgrad.report.page.records import RunRecords, number_in, objects_in, read_json, read_run
 from archgrad.report.page.trainings import curves_of, round_tables, shown_cell, sizes_of
 
 __all__ = ["page_of_fit"]
@@ -27,12 +27,12 @@ def page_of_fit(folder: Path) -> Page:
     confusion = _confusion(tests)
     return Page(
         title=folder.resolve().name,
-        verdict=_verdict(result, tests) or f"The fit is not finished; {len(runs)} of its runs have begun.",
+        verdict=_verdict(result) or f"The fit is not finished; {len(runs)} of its runs have begun.",
         facts=_facts(folder, result, tests, request),
         classes=_classes(tests),
         confusion=confusion if len(confusion) <= _MOST_IN_MATRIX else (),
         mistakes=_mistakes(_names(tests), confusion),
-        examples=[_example(one) for one in tests.get("worst", ()) if isinstance(one, Mapping)],
+        examples=[_example(one) for one in objects_in(tests, "worst")],
         tables=round_tables(result),
         found=shown_cell(result, cells),
         notes=_notes(result),
@@ -49,25 +49,35 @@ def _part(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _runs(folder: Path, result: Mapping[str, Any]) -> dict[str, RunRecords]:
     """Return the last training, the search and the trainings of all rounds, those that have begun."""
     names = {"last training": folder / "final", "search": folder / "search"}
-    for home in sorted(folder.glob("round-*"), reverse=True):
-        names |= {
-            f"round {home.name[6:]}, network {path.name}": path for path in sorted(home.iterdir()) if path.is_dir()
-        }
+    for number, home in reversed(list(enumerate(sorted(folder.glob("round-*")), 1))):
+        places = sorted(path for path in home.iterdir() if path.is_dir())
+        names |= {f"round {number}: {_candidate(path, result, number)}": path for path in places}
     found = {name: read_run(path) for name, path in names.items() if path.is_dir()}
     return {name: run for name, run in found.items() if run.records}
 
 
-def _verdict(result: Mapping[str, Any], tests: Mapping[str, Any]) -> str:
+def _candidate(place: Path, result: Mapping[str, Any], number: int) -> str:
+    """Return the name of the network that trained here: that of the round with the same time, or its number."""
+    rounds = objects_in(result, "rounds")
+    taken = [number_in(one, "seconds") for one in objects_in(read_json(place / "result.json"), "seeds")]
+    candidates = objects_in(rounds[number - 1], "candidates") if number <= len(rounds) else []
+    names = [str(one.get("name")) for one in candidates if [number_in(one, "seconds")] == taken]
+    return names[0][:100] if len(names) == 1 else f"network {place.name}"
+
+
+def _verdict(result: Mapping[str, Any]) -> str:
     accuracy, count = number_in(result, "accuracy"), number_in(result, "test_images")
-    interval = result.get("interval")
     if accuracy is None or count is None:
         return ""
-    low, high = interval if isinstance(interval, list) and len(interval) == 2 else (accuracy, accuracy)
-    added = str(result.get("verdict", ""))
-    return (
-        f"{str(result.get('network', 'The network'))[:200]} is right on {accuracy:.2f} % of {count:,.0f} test images "
-        f"(95 % interval {low:.2f} to {high:.2f}); {added}."
-    )
+    ends = [one for one in _list(result, "interval") if isinstance(one, float)]
+    interval = f" (95 % interval {ends[0]:.2f} to {ends[1]:.2f})" if len(ends) == 2 else ""
+    network, added = str(result.get("network", "The network"))[:200], str(result.get("verdict", ""))[:500]
+    return f"{network} is right on {accuracy:.2f} % of {count:,.0f} test images{interval}; {added}."
+
+
+def _list(content: Mapping[str, Any], name: str) -> list[Any]:
+    found = content.get(name)
+    return found if isinstance(found, list) else []
 
 
 def _facts(
@@ -94,20 +104,20 @@ def _facts(
 
 
 def _names(tests: Mapping[str, Any]) -> list[str]:
-    names = tests.get("classes")
-    return [str(one)[:60] for one in names] if isinstance(names, list) else []
+    return [str(one)[:60] for one in _list(tests, "classes")]
 
 
 def _confusion(tests: Mapping[str, Any]) -> list[list[int]]:
     """Return the counts, nothing if they are not those of the classes."""
-    rows, count = tests.get("confusion"), len(_names(tests))
-    whole = isinstance(rows, list) and [len(row) for row in rows if isinstance(row, list)] == [count] * count
-    return rows if whole and all(isinstance(one, int) for row in rows for one in row) else []  # type: ignore[union-attr,return-value]
+    rows, count = _list(tests, "confusion"), len(_names(tests))
+    whole = len(rows) == count and all(isinstance(row, list) and len(row) == count for row in rows)
+    return rows if whole and all(isinstance(one, int) for row in rows for one in row) else []
 
 
 def _classes(tests: Mapping[str, Any]) -> list[ClassRow]:
-    names, confusion, trained = _names(tests), _confusion(tests), tests.get("trained")
-    known = trained if isinstance(trained, list) and len(trained) == len(names) else [0] * len(names)
+    names, confusion = _names(tests), _confusion(tests)
+    trained = [one for one in _list(tests, "trained") if isinstance(one, int)]
+    known = trained if len(trained) == len(names) else [0] * len(names)
     return [
         ClassRow(name, seen, sum(row), row[at])
         for at, (name, seen, row) in enumerate(zip(names, known, confusion, strict=bool(confusion)))

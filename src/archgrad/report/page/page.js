@@ -84,8 +84,9 @@ function curves(key, against, height, share = 1) {
   const named = points.map((point) => ({ ...point, name: payload.groups[point.group].name }));
   return chart({
     height,
-    x: { label: against === "epochs" ? "epoch" : "seconds" },
-    y: { label: null, grid: true, nice: true },
+    marginBottom: 40,
+    x: { label: against === "epochs" ? "epoch" : "seconds", tickFormat: (value) => (against !== "epochs" || Number.isInteger(value) ? value : "") },
+    y: { label: null, grid: true, nice: true, domain: range(points, measure.label.endsWith("(%)")), clamp: true },
     marks: [
       Plot.areaY(band, { x: "x", y1: "low", y2: "high", z: "line", fill: stroke, fillOpacity: 0.15 }),
       ...lines,
@@ -93,6 +94,14 @@ function curves(key, against, height, share = 1) {
       Plot.tip(named, Plot.pointer({ x: "x", y: "y", title: (point) => `${point.name}\n${rounded(point.x)}: ${rounded(point.y)}`, fill: dark() ? "#14181d" : "#fff" })),
     ].filter(Boolean),
   }, `${measure.label} over ${against}: ${endings(points)}`, measure.label, share);
+}
+
+// From the lowest to the highest value or end of a band; an interval of few seeds may be wider than per cent can be.
+function range(points, inPercent) {
+  let low = d3.min(points, (point) => Math.min(point.y, point.low ?? point.y));
+  let high = d3.max(points, (point) => Math.max(point.y, point.high ?? point.y));
+  if (inPercent) [low, high] = [Math.max(low, Math.min(0, d3.min(points, (point) => point.y))), Math.min(high, 100)];
+  return low < high ? [low, high] : [low - 0.5, low + 0.5];
 }
 
 function endings(points) {
@@ -228,7 +237,7 @@ function foundSection() {
   if (!payload.found.length) return null;
   const cards = payload.found.map((one) => make("div", { class: "card" },
     make("p", {}, make("strong", {}, one.title)), make("p", { class: "muted" }, one.about), picture(payload.cells[one.cell])));
-  return section("found", "Found cells", make("div", { class: "grid" }, ...cards));
+  return section("found", payload.found.length > 1 ? "Found cells" : "The cell", make("div", { class: "grid" }, ...cards));
 }
 
 function sizeSection() {

@@ -25,6 +25,7 @@ __all__ = [
     "kind_of",
     "measures_of",
     "number_in",
+    "objects_in",
     "page_run",
     "read_json",
     "read_run",
@@ -111,6 +112,12 @@ def _study_summary(folder: Path) -> dict[str, Any]:
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a file, empty if there is none."""
     return _read(path, json.loads)
+
+
+def objects_in(content: Any, name: str) -> list[Mapping[str, Any]]:
+    """Return the objects in the list under this name, none if it is no list."""
+    found = content.get(name) if isinstance(content, Mapping) else None
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
 
 
 def number_in(content: Any, *names: str) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 from archgrad.errors import UserError
 from archgrad.report.curves import Curve, curve_of
 from archgrad.report.page import Cells, FoundCell, Group, Listing, Page, PageRun
-from archgrad.report.page.records import HEALTH, RunRecords, measures_of, number_in, page_run, read_run
+from archgrad.report.page.records import HEALTH, RunRecords, measures_of, number_in, objects_in, page_run, read_run
 
 __all__ = ["band", "bands_of", "listing", "page_of_runs"]
 
@@ -97,10 +97,13 @@ def _row(home: Path, run: RunRecords) -> list[Any]:
     last = run.records[-1] if run.records else {}
     oracle = next((name for name in last if name.startswith("oracle_")), "")
     tested = number_in(run.result, "test", "mean") or number_in(run.result, "result", "accuracy")
-    seconds = number_in(run.result, "result", "total") or sum(number_in(one, "seconds") or 0 for one in run.records)
+    parts = run.records or objects_in(run.result, "seeds")
+    seconds = number_in(run.result, "result", "total") or sum(number_in(one, "seconds") or 0 for one in parts)
     begun = run.records or run.kind != "search"
     state = "finished" if run.finished else "begun" if begun else "waiting"
-    numbers = [number_in(last, name) for name in ("epoch", "heldout_accuracy", oracle)]
+    epoch = number_in(last, "epoch") or number_in(run.result, "epochs")
+    held_out = number_in(last, "heldout_accuracy") or number_in(run.result, "heldout", "mean")
+    numbers = [epoch, held_out, number_in(last, oracle)]
     name = str(run.folder.relative_to(home))[:200]
     return [name, run.kind, state, *numbers, tested, number_in(last, "skips"), seconds]
 

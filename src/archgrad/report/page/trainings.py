@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.report.page import Cells, FoundCell, Group, Page, PageTable
-from archgrad.report.page.records import RunRecords, measures_of, number_in, page_run, read_json, read_run
+from archgrad.report.page.records import RunRecords, measures_of, number_in, objects_in, page_run, read_json, read_run
 from archgrad.report.page.runs import bands_of
 
 __all__ = ["curves_of", "page_of_training", "round_tables", "shown_cell", "sizes_of"]
 
 _REPEATED = ("data", "data_dir", "image_size", "limit", "epochs", "channels", "cells", "held_out", "device", "threads")
 """The options that a command to repeat a training names."""
+_ACCURACIES = ("heldout_accuracy", "train_accuracy")
 _NOT_REPEATED = ("", "cpu", None)
 
 
@@ -22,6 +23,7 @@ def page_of_training(folder: Path) -> Page:
     """Return the page of a training with one or several seeds, or of a selection with its rounds."""
     run = read_run(folder)
     selection = run.result if run.kind == "selection" else {}
+    departures = selection.get("departures")
     home = folder / "final" if run.kind == "selection" else folder
     content = selection.get("final") if selection else run.result
     result: Mapping[str, Any] = content if isinstance(content, Mapping) else read_json(home / "result.json")
@@ -36,14 +38,16 @@ def page_of_training(folder: Path) -> Page:
         found=shown_cell(result, cells),
         tables=[*_seed_table(result), *round_tables(selection)],
         commands=_commands(run),
-        notes=[str(one) for one in selection.get("departures", ()) if isinstance(one, str)],
+        notes=[str(one)[:300] for one in departures] if isinstance(departures, list) else [],
         **curves_of(named, groups, cells),
     )
 
 
 def curves_of(runs: Mapping[str, RunRecords], groups: Sequence[str], cells: Cells) -> dict[str, Any]:
     """Return what a page needs for the curves of named runs, each in its group."""
-    measures, names = measures_of(list(runs.values())), list(dict.fromkeys(groups))
+    having = {name: sum(name in run.records[-1] for run in runs.values() if run.records) for name in _ACCURACIES}
+    measures = sorted(measures_of(list(runs.values())), key=lambda one: -having.get(one.key, 0))  # what most runs have
+    names = list(dict.fromkeys(groups))
     numbered = [names.index(group) for group in groups]
     drawn = [
         page_run(run, name, at, cells, measures, True) for at, (name, run) in zip(numbered, runs.items(), strict=True)
@@ -72,19 +76,18 @@ def shown_cell(result: Mapping[str, Any], cells: Cells) -> list[FoundCell]:
 
 def round_tables(result: Mapping[str, Any]) -> list[PageTable]:
     """Return a table for each round of a selection, the best candidate first."""
-    rounds = [one for one in result.get("rounds", ()) if isinstance(one, Mapping)]
+    rounds = objects_in(result, "rounds")
     return [_round(number, len(rounds), one) for number, one in enumerate(rounds, 1)]
 
 
 def _round(number: int, count: int, done: Mapping[str, Any]) -> PageTable:
-    candidates = [one for one in done.get("candidates", ()) if isinstance(one, Mapping)]
     rows = [
         (str(one.get("name"))[:200], *(_shown(number_in(one, name), digits) for name, digits in
          (("heldout", 2), ("epochs", 0), ("seconds", 0))), "goes on" if at < (number_in(done, "kept") or 0) else "")
-        for at, one in enumerate(candidates)
+        for at, one in enumerate(objects_in(done, "candidates"))
     ]  # fmt: skip
     columns = ("network", "held-out (%)", "epochs", "seconds", "")
-    note = "Each trained on its own; images that trained nothing rank them, the best first."
+    note = "Images that trained nothing rank the networks, the best first." if number == 1 else ""
     return PageTable(f"Round {number} of {count}", columns, rows, note)
 
 
@@ -100,19 +103,17 @@ def _verdict(run: RunRecords, runs: Sequence[RunRecords], result: Mapping[str, A
         epochs = number_in(run.config, "epochs")
         total = f" of {epochs:.0f}" if epochs else ""
         return f"The training is at epoch {number_in(last, 'epoch') or 0:.0f}{total}."
-    part, count = known[0], len(result.get("seeds", ()))
+    part, count = known[0], len(objects_in(result, "seeds"))
     mean, spread = number_in(result, part, "mean"), number_in(result, part, "std")
-    about = f" ± {spread:.2f} over {count} seeds" if spread is not None else ""
-    images = "test" if part == "test" else "held-out"
-    value = f"{mean:.2f}{about} {result.get('unit', '')}".strip()
-    return f"The network reaches {value} {result.get('metric', '')} on {images} images.".replace("  ", " ")
+    value = f"{mean:.2f}" + ("" if spread is None else f" ± {spread:.2f}") + f" {result.get('unit', '')}".rstrip()
+    images, over = "test" if part == "test" else "held-out", f", mean ± std over {count} seeds" if count > 1 else ""
+    return f"The network reaches a {images} {result.get('metric', 'accuracy')} of {value}{over}."
 
 
 def _facts(run: RunRecords) -> list[tuple[str, str]]:
     config, plan = run.config, read_json(run.folder / "training.json")
     facts = {"epochs": config.get("epochs"), "preset": plan.get("preset"), "data": config.get("data")}
-    parts = run.result.get("final", run.result)
-    seeds = [one for one in parts.get("seeds", ()) if isinstance(one, Mapping)] if isinstance(parts, Mapping) else []
+    seeds = objects_in(run.result.get("final", run.result), "seeds")
     total = sum(number_in(one, "seconds") or 0 for one in seeds)
     facts |= {"minutes": f"{total / 60:.1f}" if total else None, "folder": run.folder}
     return [(name, str(one)[:300]) for name, one in facts.items() if one is not None]
@@ -123,7 +124,7 @@ def _seed(run: RunRecords) -> str:
 
 
 def _seed_table(result: Mapping[str, Any]) -> list[PageTable]:
-    seeds = [one for one in result.get("seeds", ()) if isinstance(one, Mapping)]
+    seeds = objects_in(result, "seeds")
     metric = str(result.get("metric", ""))
     parts = [part for part in ("heldout", "test") if any(number_in(one, part, metric) is not None for one in seeds)]
     titles = {"heldout": "held-out", "test": "test"}
