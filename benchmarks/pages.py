@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from archgrad.pages.runs import page_of_runs
+
 from archgrad.report.page import to_html
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))

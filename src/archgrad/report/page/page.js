@@ -2,6 +2,7 @@
 "use strict";
 
 const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a8a", "#9467bd"];
+const DARK_COLORS = ["#5aaee8", "#f08a4b", "#35c795", "#e0a3c4", "#f0b93a", "#8fd0f5", "#b5b5b5", "#bd9be0"];
 const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
 const SHOWN_AT_FIRST = 8;
 const CLASSES_AT_FIRST = 15;
@@ -18,7 +19,7 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-const colorOf = (index) => COLORS[index % COLORS.length];
+const colorOf = (index) => (dark() ? DARK_COLORS : COLORS)[index % COLORS.length];
 const dashOf = (index) => DASHES[Math.floor(index / COLORS.length) % DASHES.length];
 const measureOf = (key) => payload.measures.find((one) => one.key === key);
 const rounded = (value) => (value === null || value === undefined ? "–" : Number(value.toPrecision(4)).toString());
@@ -279,13 +280,13 @@ function classSection() {
   if (!payload.classes.length) return null;
   const order = [...payload.classes].sort((one, other) => one.right / (one.tested || 1) - other.right / (other.tested || 1));
   const shown = state.every ? order : order.slice(0, CLASSES_AT_FIRST);
-  const rows = shown.map((one) => [one.name, one.tested ? shareBar(one.right / one.tested) : "", one.tested ? `${(100 * one.right / one.tested).toFixed(1)} %` : "–",
+  const rows = shown.map((one) => [one.name, one.tested ? make("span", { class: "share-of" }, shareBar(one.right / one.tested), `${(100 * one.right / one.tested).toFixed(1)} %`) : "–",
     `${one.right} of ${one.tested}`, one.trained]);
   const more = order.length > CLASSES_AT_FIRST ? make("button", { type: "button", id: "every-class", "aria-expanded": String(state.every),
     onclick: () => { state.every = !state.every; draw(); document.getElementById("every-class").focus(); } },
   state.every ? `Show the ${CLASSES_AT_FIRST} worst classes` : `Show all ${order.length} classes`) : null;
   return section("classes", "Accuracy by class", make("p", { class: "note" }, "The worst classes first."),
-    table(["class", "", "accuracy", "right", "training images"], rows, "table of classes"), more);
+    table(["class", "accuracy", "right", "training images"], rows, "table of classes"), more);
 }
 
 function mistakeSection() {

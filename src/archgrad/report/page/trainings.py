@@ -86,7 +86,7 @@ def _round(number: int, count: int, done: Mapping[str, Any]) -> PageTable:
          (("heldout", 2), ("epochs", 0), ("seconds", 0))), "goes on" if at < (number_in(done, "kept") or 0) else "")
         for at, one in enumerate(objects_in(done, "candidates"))
     ]  # fmt: skip
-    columns = ("network", "held-out (%)", "epochs", "seconds", "")
+    columns = ("network", "held-out (%)", "epochs", "seconds", "then")
     note = "Images that trained nothing rank the networks, the best first." if number == 1 else ""
     return PageTable(f"Round {number} of {count}", columns, rows, note)
 
