@@ -144,8 +144,6 @@ def test_a_fit_shows_its_classes_mistakes_and_curves(page: Page, written: dict[s
     assert page.locator("#curves figure g[data-mark=line]").count() == 3
     assert page.title() != "broken"
     expect(page.locator("#run #mixture svg").last).to_be_visible()
-    if folder := os.environ.get("ARCHGRAD_SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / "page-fit.png")
 
 
 def test_many_classes_unfold(page: Page, written: dict[str, Path]) -> None:

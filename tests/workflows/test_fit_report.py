@@ -15,7 +15,7 @@ from archgrad.spaces import Cost, Genotype, NASBench201
 from archgrad.tasks import MetricInfo
 from archgrad.workflows import TrainedSeed, TrainResult, fit_report
 from archgrad.workflows.candidates import Candidate
-from archgrad.workflows.fit_report import FitResult, OverSeeds, SearchAdded, confusion, tested, worst
+from archgrad.workflows.fit_report import FitResult, OverSeeds, SearchAdded, confusion, describe_test, worst
 from archgrad.workflows.halving import Ranked, Round
 from archgrad.workflows.select import SelectionResult
 from archgrad.workflows.test_images import accuracy_interval
@@ -53,7 +53,7 @@ NAMES = ("cat", "dog", "cow")
 
 
 def test_the_confusion_is_counted() -> None:
-    found = tested(result_of(OUTPUTS, LABELS, NAMES))
+    found = describe_test(result_of(OUTPUTS, LABELS, NAMES))
     assert found["confusion"] == confusion(OUTPUTS, LABELS).tolist() == [[1, 2, 0], [1, 1, 0], [0, 0, 1]]
     assert (found["classes"], found["trained"], found["latency"]) == (list(NAMES), [3, 2, 1], 0.00123)
 
@@ -61,7 +61,7 @@ def test_the_confusion_is_counted() -> None:
 def test_the_worst_are_those_that_it_was_most_sure_of() -> None:
     assert worst(OUTPUTS, LABELS) == [2, 4, 1]
     assert worst(OUTPUTS, LABELS, 2) == [2, 4]
-    found = tested(result_of(OUTPUTS, LABELS, NAMES))["worst"]
+    found = describe_test(result_of(OUTPUTS, LABELS, NAMES))["worst"]
     told = [(one["name"], one["true"], one["called"], round(one["probability"], 2)) for one in found]
     assert told == [
         ("photos/2.png", "cat", "dog", 0.99),
@@ -72,7 +72,7 @@ def test_the_worst_are_those_that_it_was_most_sure_of() -> None:
 
 
 def test_images_that_are_no_pictures_have_none() -> None:
-    found = tested(result_of(OUTPUTS, LABELS, NAMES, channels=2))["worst"]
+    found = describe_test(result_of(OUTPUTS, LABELS, NAMES, channels=2))["worst"]
     assert [one["image"] for one in found] == [""] * 3
 
 
@@ -85,7 +85,7 @@ def test_it_needs_no_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(name, *args, **more)
 
     monkeypatch.setattr(builtins, "__import__", without_pillow)
-    assert tested(result_of(OUTPUTS, LABELS, NAMES))["worst"][0]["image"] == ""
+    assert describe_test(result_of(OUTPUTS, LABELS, NAMES))["worst"][0]["image"] == ""
 
 
 @pytest.mark.parametrize(

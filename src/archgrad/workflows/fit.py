@@ -27,7 +27,7 @@ from archgrad.system.amounts import read_duration
 from archgrad.system.files import as_path, exists, list_folder, shown_path, write_text
 from archgrad.workflows.fit_folder import FitFolder
 from archgrad.workflows.fit_plan import FitPlan, load_images
-from archgrad.workflows.fit_report import FitResult, tested
+from archgrad.workflows.fit_report import FitResult, describe_test
 from archgrad.workflows.fit_steps import FitSteps
 from archgrad.workflows.folders import REPORT, run_alone
 from archgrad.workflows.limits import Limits
@@ -155,7 +155,7 @@ def _written(result: FitResult, config: SearchConfig, target: Path | None, folde
     if folder.path is not None:
         _describe(result, config, folder.path)
         result.model.save(folder.path / "model")
-        folder.save(result=result.to_dict(), tests=tested(result))
+        folder.save(result=result.to_dict(), tests=describe_test(result))
         write_text(folder.path / REPORT, to_html(page_of_fit(folder.path)))
     if target is None:
         return result

@@ -24,7 +24,7 @@ from archgrad.workflows.candidates import Candidate
 from archgrad.workflows.halving import Round
 from archgrad.workflows.select import SelectionResult
 
-__all__ = ["FitResult", "OverSeeds", "SearchAdded", "confusion", "tested", "worst"]
+__all__ = ["FitResult", "OverSeeds", "SearchAdded", "confusion", "describe_test", "worst"]
 
 _SHOWN = 12
 """So many of the worst examples are kept."""
@@ -207,7 +207,7 @@ def worst(outputs: Tensor, targets: Tensor, count: int = _SHOWN) -> list[int]:
     return [one for one in order if int(outputs[one].argmax()) != int(targets[one])][:count]
 
 
-def tested(result: FitResult) -> dict[str, Any]:
+def describe_test(result: FitResult) -> dict[str, Any]:
     """Return what ``fit.json`` keeps about the test for the page: classes, confusion, the worst examples, latency."""
     data = result.tests
     trained = torch.zeros(0) if result.train_targets is None else result.train_targets

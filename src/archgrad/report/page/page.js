@@ -306,14 +306,15 @@ function confusionFigure() {
     height: 110 + size * names.length,
     marginLeft: 110,
     marginTop: 90,
-    x: { label: "called", axis: "top", domain: d3.range(names.length), tickFormat: short, tickRotate: -45, tickSize: 0 },
-    y: { label: "true class", domain: d3.range(names.length), tickFormat: short, tickSize: 0 },
+    x: { label: null, axis: "top", domain: d3.range(names.length), tickFormat: short, tickRotate: -45, tickSize: 0 },
+    y: { label: null, domain: d3.range(names.length), tickFormat: short, tickSize: 0 },
     color: { type: "linear", domain: [0, 1], range: dark() ? ["#1c2229", "#3f8fc9"] : ["#ffffff", "#4a90c8"] },
     marks: [
       Plot.cell(cells, { x: "called", y: "at", fill: "share", inset: 0.5, title: (cell) => `${names[cell.at]} called ${names[cell.called]}: ${cell.count}` }),
       Plot.text(cells.filter((cell) => cell.count), { x: "called", y: "at", text: "count", fill: dark() ? "#fff" : "#111", fontSize: 11 }),
     ],
-  }, `how often each class (rows) was called each class (columns); the commonest mistakes are in the table below`);
+  }, `how often each class (rows) was called each class (columns); the commonest mistakes are in the table below`,
+  "Rows are the true classes, columns what they were called.");
   return make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "confusion of classes" }, figure);
 }
 
