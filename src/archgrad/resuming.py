@@ -19,8 +19,7 @@ from archgrad.system.run_kind import RunKind, read_kind
 from archgrad.tasks import BaseTask
 from archgrad.workflows.fit import run_fit
 from archgrad.workflows.fit_folder import FitFolder
-from archgrad.workflows.select import run_selection
-from archgrad.workflows.selection import SelectionPlan
+from archgrad.workflows.select import SelectionPlan, run_selection
 from archgrad.workflows.train import run_training
 from archgrad.workflows.training import Training
 

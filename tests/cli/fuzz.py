@@ -48,7 +48,7 @@ from archgrad.studies.folder import StudyFolder
 from archgrad.system.warn_once import forget_warnings
 from archgrad.training.weight_training import WeightTraining
 from archgrad.workflows import PRESETS
-from archgrad.workflows.selection import PROTOCOLS
+from archgrad.workflows.select import PROTOCOLS
 from tests.models.trained import model_of
 
 STORED = Path(__file__).parents[1] / "stored" / "run-1"
