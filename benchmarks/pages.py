@@ -14,8 +14,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from archgrad.pages.runs import page_of_runs
 from archgrad.report.page import to_html
+from archgrad.report.page.runs import page_of_runs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from page_runs import make_run

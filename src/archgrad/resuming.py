@@ -19,8 +19,7 @@ from archgrad.system.run_kind import RunKind, read_kind
 from archgrad.tasks import BaseTask
 from archgrad.workflows.fit import run_fit
 from archgrad.workflows.fit_folder import FitFolder
-from archgrad.workflows.select import run_selection
-from archgrad.workflows.selection import SelectionPlan
+from archgrad.workflows.select import SelectionPlan, run_selection
 from archgrad.workflows.train import run_training
 from archgrad.workflows.training import Training
 
@@ -69,7 +68,7 @@ def resume(
     if kind == "search":
         return resume_search(home, given, **how)
     if kind == "training":
-        return run_training(Training.read(home, given), out=home, resume=True, **how)
+        return run_training(Training.read(home, given), out=home, resume=True, report=True, **how)
     if kind == "selection":
         return run_selection(SelectionPlan.read(home, given), out=home, resume=True, **how)
     if kind == "fit":

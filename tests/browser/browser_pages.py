@@ -7,21 +7,24 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import uvicorn
 from axe_playwright_python.sync_playwright import Axe
-from page_runs import HOSTILE, add_epoch, make_run
+from page_runs import HOSTILE, add_epoch, make_fit, make_run, make_training, write_mixture
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
-from archgrad.pages.runs import page_of_runs
+from archgrad.pages.report import page_of
 from archgrad.pages.studies import page_of_study
 from archgrad.pages.watch import HOST, watch_app
 from archgrad.report.page import to_html
+from archgrad.report.page.runs import page_of_runs
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PHONE = {"width": 360, "height": 740}
+PAGES = ("run", "runs", "hostile", "study", "training", "fit", "many")
 
 
 @pytest.fixture(scope="session")
@@ -57,15 +60,35 @@ def page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Pages in files: of one run, and of several."""
+    """Pages in files: of one run, of several, of a training, of fits with few and with many classes, of a study."""
     home = tmp_path_factory.mktemp("pages")
     runs = [make_run(home / f"{method}-{seed}", method, seed) for method in ("darts", "gaea") for seed in (0, 1)]
     pages = {"run": runs[:1], "runs": runs, "hostile": [make_run(home / "hostile", HOSTILE)]}
     stored = Path(__file__).parents[2] / "studies" / "results" / "proxy"
-    (home / "study.html").write_text(to_html(page_of_study(stored)), encoding="utf-8")
+    write_mixture(runs[0], 10)
+    whole = {
+        "study": page_of_study(stored), "training": page_of(make_training(home / "training")),
+        "fit": page_of(make_fit(home / "fit")), "many": page_of(make_fit(home / "many", 60)),
+    }  # fmt: skip
+    for name, found in whole.items():
+        (home / f"{name}.html").write_text(to_html(found), encoding="utf-8")
     for name, folders in pages.items():
         (home / f"{name}.html").write_text(to_html(page_of_runs(folders)), encoding="utf-8")
-    return {name: home / f"{name}.html" for name in (*pages, "study")}
+    return {name: home / f"{name}.html" for name in (*pages, *whole)}
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Watch a folder, and tell the address of its first page."""
+    app, path = watch_app(folder, every=0.05)
+    server = uvicorn.Server(uvicorn.Config(app, host=HOST, port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+    yield f"http://{HOST}:{server.servers[0].sockets[0].getsockname()[1]}{path}"
+    server.force_exit = server.should_exit = True
+    thread.join()
 
 
 @pytest.fixture
@@ -73,16 +96,8 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A folder of runs that is watched, and the address of its first page."""
     make_run(tmp_path / "first", epochs=3, finished=False)
     make_run(tmp_path / HOSTILE.replace("/", ""), "gaea", 1)
-    app, path = watch_app(tmp_path, every=0.05)
-    server = uvicorn.Server(uvicorn.Config(app, host=HOST, port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield tmp_path, f"http://{HOST}:{port}{path}"
-    server.force_exit = server.should_exit = True
-    thread.join()
+    with serving(tmp_path) as address:
+        yield tmp_path, address
 
 
 def test_a_run_has_curves_a_heat_map_and_its_cell(page: Page, written: dict[str, Path]) -> None:
@@ -105,6 +120,48 @@ def test_a_study_has_bands_tables_and_collapsed_runs(page: Page, written: dict[s
     assert page.get_by_role("heading", name="All pairs").count() == 1
     if folder := os.environ.get("ARCHGRAD_SCREENSHOTS"):
         page.screenshot(path=Path(folder) / "page-study.png")
+
+
+def test_every_edge_or_their_mean_can_be_seen(page: Page, written: dict[str, Path]) -> None:
+    page.goto(written["run"].as_uri())
+    assert page.locator("#mixture figure g[data-mark=cell] rect").count() == 6 * 4 * 10
+    page.get_by_label("edges").select_option("mean of all edges")
+    expect(page.locator("#mixture figure g[data-mark=cell] rect")).to_have_count(4 * 10)
+    page.goto(written["runs"].as_uri())  # a run without that file
+    page.locator("#run select").first.select_option("darts, seed 1")
+    expect(page.locator("#mixture figcaption")).to_have_text("mean probability of each operation, by epoch")
+
+
+def test_a_fit_shows_its_classes_mistakes_and_curves(page: Page, written: dict[str, Path]) -> None:
+    page.set_viewport_size({"width": 1100, "height": 1250})
+    page.goto(written["fit"].as_uri())
+    expect(page.locator(".verdict")).to_contain_text("90.90 % of 33 test images")
+    assert page.locator("#classes tbody tr").count() == 3
+    expect(page.locator("#mistakes figure svg")).to_be_visible()
+    expect(page.locator("#mistakes tbody th").first).to_have_text(HOSTILE)
+    expect(page.locator("#examples figcaption")).to_contain_text("/7.png")
+    assert page.locator("img").count() == 1  # the example
+    assert page.locator("#curves figure g[data-mark=line]").count() == 3
+    assert page.title() != "broken"
+    expect(page.locator("#run #mixture svg").last).to_be_visible()
+
+
+def test_many_classes_unfold(page: Page, written: dict[str, Path]) -> None:
+    page.goto(written["many"].as_uri())
+    assert page.locator("#classes tbody tr").count() == 15
+    page.get_by_role("button", name="Show all 60 classes").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#classes tbody tr")).to_have_count(60)
+    assert page.evaluate("document.activeElement.id") == "every-class"
+    assert page.locator("#mistakes figure").count() == 0
+    assert page.locator("#mistakes tbody tr").count() == 15
+
+
+def test_a_training_has_a_mean_over_seeds(page: Page, written: dict[str, Path]) -> None:
+    page.goto(written["training"].as_uri())
+    expect(page.locator(".verdict")).to_contain_text("90.50 ± 0.70 %")
+    assert page.locator("#curves figure g[data-mark=area] path").count() == 1
+    expect(page.locator("#commands")).to_contain_text("archgrad train")
 
 
 def test_runs_of_a_method_share_a_color_and_can_be_hidden(page: Page, written: dict[str, Path]) -> None:
@@ -149,7 +206,7 @@ def test_everything_is_reached_by_keyboard(page: Page, written: dict[str, Path])
     assert page.evaluate("document.activeElement.id") == "cell-slider"
 
 
-@pytest.mark.parametrize("name", ["run", "runs", "hostile", "study"])
+@pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_barriers(page: Page, written: dict[str, Path], scheme: str, name: str) -> None:
     page.emulate_media(color_scheme=scheme)
@@ -160,7 +217,7 @@ def test_no_barriers(page: Page, written: dict[str, Path], scheme: str, name: st
     assert light == (scheme == "light")
 
 
-@pytest.mark.parametrize("name", ["run", "runs", "hostile", "study"])
+@pytest.mark.parametrize("name", PAGES)
 def test_a_phone_shows_the_page_without_scrolling_sideways(page: Page, written: dict[str, Path], name: str) -> None:
     page.set_viewport_size(PHONE)
     page.goto(written[name].as_uri())
@@ -210,3 +267,23 @@ def test_the_list_is_sorted_by_its_heads_and_names_are_text(page: Page, served: 
     assert page.locator("img").count() == 0
     assert Axe().run(page).response["violations"] == []
     page.close()
+
+
+def test_a_thousand_runs_are_listed_filtered_and_sorted(page: Page, tmp_path: Path) -> None:
+    for number in range(998):
+        make_run(tmp_path / f"run-{number:04}", seed=number, epochs=1)
+    make_training(tmp_path / "training")
+    make_fit(tmp_path / "fit")
+    with serving(tmp_path) as address:
+        page.goto(address)
+        expect(page.locator(".verdict")).to_have_text("1000 of 1000 runs are finished.")
+        expect(page.locator("#list-rows tr")).to_have_count(1000)
+        page.get_by_role("button", name="test (%)").click()
+        page.get_by_role("button", name="test (%)").click()
+        expect(page.locator("#list-rows th").first).to_have_text("fit")
+        page.get_by_label("filter").fill("run-099")
+        expect(page.locator("#list-rows tr")).to_have_count(8)
+        page.get_by_label("filter").fill("training")
+        page.get_by_role("link", name="training").click()
+        expect(page.locator(".verdict")).to_contain_text("90.50 ± 0.70 %")
+        page.close()

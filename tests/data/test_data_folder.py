@@ -125,6 +125,8 @@ def test_a_few_broken_files_are_left_out_and_named(
     data = folder(tmp_path)
     images = data.read(torch.arange(len(data)))
     assert data.targets.tolist() == [0] * (9 if in_memory else 10) + [1] * 10
+    assert data.select(torch.tensor([3, len(data) - 1])).file_of(1) == "b/9.png"
+    assert data.file_of(3) == ("a/4.png" if in_memory else "a/3.png")
     assert torch.equal(images[3], images[3 if in_memory else 4])
     assert torch.equal(images[-10:], images[[0, 1, 2, -7, *range(3 if in_memory else 4, 9 if in_memory else 10)]])
     assert len(said) == 1

@@ -8,17 +8,17 @@ import socket
 from pathlib import Path
 
 import pytest
-from page_runs import HOSTILE, add_epoch, make_run
+from page_runs import HOSTILE, add_epoch, make_fit, make_run, make_training, write_mixture
 from starlette.testclient import TestClient
 
 from archgrad.errors import UserError
 from archgrad.pages import server
-from archgrad.pages.records import read_run
-from archgrad.pages.report import write_report
-from archgrad.pages.runs import page_of_runs
+from archgrad.pages.report import page_of, write_report
 from archgrad.pages.studies import page_of_study
-from archgrad.pages.watch import find_runs, watch_app
+from archgrad.pages.watch import watch_app
 from archgrad.report.page import Page, to_html
+from archgrad.report.page.records import find_runs, read_run
+from archgrad.report.page.runs import page_of_runs
 from archgrad.studies import Study
 
 
@@ -84,8 +84,23 @@ def test_a_study_without_a_summary_says_why(monkeypatch: pytest.MonkeyPatch) -> 
 def broken(folder: Path, number: int) -> None:
     """Damage a run directory in one of many ways."""
     choose = random.Random(number)  # noqa: S311
-    make_run(folder, epochs=choose.randint(1, 4), finished=choose.random() < 0.5)
-    path = folder / choose.choice(["metrics.jsonl", "config.toml", "summary.json"])
+    kind = choose.choice(["search", "search", "training", "fit"])
+    if kind == "search":
+        write_mixture(make_run(folder, epochs=choose.randint(1, 4), finished=choose.random() < 0.5), 4)
+    else:
+        make_fit(folder) if kind == "fit" else make_training(folder, epochs=1)
+    path = folder / choose.choice(
+        ["metrics.jsonl", "config.toml", "summary.json", "mixture.json"]
+        if kind == "search"
+        else ["fit.json" if kind == "fit" else "result.json", "run.json"]
+    )
+    if choose.random() < 0.5 and path.suffix == ".json" and path.exists():
+        text = path.read_text()
+        bad = choose.choice(["null", "[]", "{}", '"x"', "1e308", "-1", "true"])
+        path.write_text(
+            re.sub(r"(?<=: )(?:[\d.]+|\[[^\[\]{}]*\])", lambda at: bad if choose.random() < 0.3 else at[0], text)
+        )
+        return
     text = path.read_bytes() if path.exists() else b""
     cut = choose.randint(0, len(text))
     junk = choose.choice(
@@ -106,14 +121,14 @@ def broken(folder: Path, number: int) -> None:
 
 
 def test_broken_runs_break_no_page(tmp_path: Path) -> None:
-    for number in range(300):
+    for number in range(200):
         broken(tmp_path / f"run{number}", number)
     app, base = watch_app(tmp_path, token="t")  # noqa: S106
     client = TestClient(app, base_url="http://127.0.0.1:1")
     answer = client.get(base)
     assert answer.status_code == 200
     rows = payload_of(answer.text)["listing"]["rows"]
-    assert len(rows) == len(find_runs(tmp_path)) > 200
+    assert len(rows) == len(find_runs(tmp_path)) > 130
     for row in rows:
         page = client.get(row["link"].replace("/run/", "/payload/"))
         assert page.status_code == 200, row
@@ -195,10 +210,70 @@ def test_the_address_answers_as_soon_as_it_is_told(tmp_path: Path, monkeypatch: 
     server.serve(tmp_path, 0, False, lambda line: connect(line) if "http" in line else None)
 
 
+def test_every_edge_has_its_probabilities(tmp_path: Path) -> None:
+    write_mixture(make_run(tmp_path / "run", epochs=2), 3)  # one epoch more: of a search that went back
+    for number in (1, 2):
+        write_mixture(make_run(tmp_path / "stages" / f"stage-{number}", epochs=1), 1)
+    make_run(tmp_path / "old", epochs=2)
+    run, old = (page_of_runs([tmp_path / name]).runs[0] for name in ("run", "old"))
+    assert run.choices[:2] == [("cell", "1<-0", "skip_connect"), ("cell", "1<-0", "nor_conv_1x1")]
+    assert [len(row) for row in run.mixture] == [24, 24]
+    assert old.mixture == []
+    for name in ("config.toml", "metrics.jsonl"):
+        (tmp_path / "stages" / name).write_bytes((tmp_path / "old" / name).read_bytes())
+    assert len(page_of_runs([tmp_path / "stages"]).runs[0].mixture) == 2
+
+
+def test_a_fit_has_its_classes_mistakes_rounds_and_curves(tmp_path: Path) -> None:
+    page = page_of(make_fit(tmp_path / "fit"))
+    assert page.verdict.startswith("ResNet-20 is right on 90.90 % of 33 test images (95 % interval 85.00 to 95.00)")
+    assert dict(page.facts)["always the commonest class"] == "33.33 %"
+    assert [(one.tested, one.right, one.trained) for one in page.classes] == [(11, 10, 40)] * 3
+    assert page.mistakes[0] == (HOSTILE, "class 1", 1)
+    assert page.examples[0].name == f"{HOSTILE}/7.png"
+    assert [table.title for table in page.tables] == ["Round 1 of 1"]
+    assert [one.name for one in page.runs] == ["last training", "search", "round 1: network 1"]
+    assert "archgrad fit photos" in page.commands
+    many = page_of(make_fit(tmp_path / "many", 60))
+    assert (len(many.classes), many.confusion, len(many.mistakes)) == (60, (), 15)
+
+
+def test_a_training_has_its_seeds_and_the_command_to_repeat_it(tmp_path: Path) -> None:
+    page = page_of(make_training(tmp_path / "training"))
+    assert page.verdict == "The network reaches a test accuracy of 90.50 ± 0.70 %, mean ± std over 2 seeds."
+    assert dict(page.facts)["parameters"] == "1.2 M"
+    assert page.tables[0].rows == [("0", "90.00", "9.0"), ("1", "91.00", "9.0")]
+    assert page.commands[0].startswith("archgrad train '|")
+    assert "--data 'folder:my photos'" in page.commands[0]
+    (tmp_path / "training" / "result.json").unlink()
+    assert page_of(tmp_path / "training").verdict == "The training is at epoch 4 of 4."
+
+
+def test_a_folder_of_all_kinds_is_a_list(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "a", epochs=2)
+    make_training(tmp_path / "runs" / "b")
+    make_fit(tmp_path / "runs" / "c")
+    page = payload_of(write_report([tmp_path / "runs"], tmp_path / "all.html").read_text())
+    rows = [row["cells"] for row in page["listing"]["rows"]]
+    assert [(row[0], row[1], row[2], row[6]) for row in rows] == [
+        ("a", "search", "finished", None), ("b", "training", "finished", 90.5), ("c", "fit", "finished", 90.9),
+    ]  # fmt: skip
+    app, base = watch_app(tmp_path / "runs", token="t")  # noqa: S106
+    client = TestClient(app, base_url="http://127.0.0.1:1")
+    titles = [
+        payload_of(client.get(row["link"]).text)["title"]
+        for row in payload_of(client.get(base).text)["listing"]["rows"]
+    ]
+    assert titles == ["darts, seed 0", "b", "c"]
+
+
 def test_a_report_is_a_page(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", epochs=1)
+    with pytest.raises(UserError, match="is a fit, which has a page of its own"):
+        write_report([run, make_fit(tmp_path / "fit")], tmp_path / "page.html")
+    (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"page\.pdf .*\.html"):
         write_report([run], tmp_path / "page.pdf")
     with pytest.raises(UserError, match="give run directories"):
-        write_report([tmp_path], tmp_path / "page.html")
+        write_report([tmp_path / "empty"], tmp_path / "page.html")
     assert write_report([run], tmp_path / "page.html").is_file()

@@ -131,6 +131,7 @@ def test_a_folder_of_images(tmp_path: Path, has_tests: bool) -> None:
     assert result.tests.classes == ("bright", "dark")
     assert len(result.tests) == (12 if has_tests else 16)
     assert result.model.predict(result.tests.read(torch.arange(3)))[0].label in ("bright", "dark")
+    assert re.fullmatch(r"bright/\d+\.png", result.tests.file_of(int((result.tests.targets == 0).nonzero()[0])))
 
 
 def test_images_of_different_sizes_are_resized(tmp_path: Path) -> None:
@@ -236,17 +237,6 @@ def test_a_full_disk_names_the_whole_fit(tmp_path: Path, monkeypatch: pytest.Mon
         with pytest.raises(DiskError, match=re.escape(f"then `archgrad resume {home}` continues.")):
             small_fit(out=home, plan=ONE)
     assert ag.resume(home).folder == home
-
-
-@pytest.mark.parametrize("left", [(), ("run.json",), (".fit.json.0123456789abcdef.part",)], ids=str)
-def test_a_fit_that_was_killed_before_it_began_starts_again(tmp_path: Path, left: tuple[str, ...]) -> None:
-    home = tmp_path / "fit"
-    home.mkdir()
-    for name in left:
-        write_kind(home, "fit") if name == "run.json" else (home / name).write_text("")
-    with pytest.raises(UserError, match=r"start it again|is not a run directory"):
-        ag.resume(home)
-    assert small_fit(out=home, plan=ONE).folder == home
 
 
 def test_results_are_short(done: FitResult) -> None:

@@ -17,8 +17,7 @@ from archgrad.errors import SearchInterrupted, UserError
 from archgrad.spaces import Cost, Genotype, NASBench201
 from archgrad.tasks import MetricInfo
 from archgrad.workflows import TrainedSeed, Training, TrainResult
-from archgrad.workflows.select import run_selection, select
-from archgrad.workflows.selection import SelectionPlan
+from archgrad.workflows.select import SelectionPlan, run_selection, select
 from tests.workflows.small import assert_same_bits, untimed
 from tests.workflows.small_fit import Killer
 

@@ -8,6 +8,7 @@ from archgrad.callbacks.base import Callback, DecisionProgress, Measures, Need, 
 from archgrad.callbacks.doctor import Doctor
 from archgrad.callbacks.inner_curvature import InnerCurvature
 from archgrad.callbacks.layer_agreement import LayerAgreement
+from archgrad.callbacks.mixture import MixtureFile
 from archgrad.callbacks.search import Record, SearchView
 from archgrad.callbacks.sinks import CSVFile, Sink, TensorBoard, WandB
 from archgrad.callbacks.stationarity import Stationarity
@@ -26,6 +27,7 @@ __all__ = [
     "InnerCurvature",
     "LayerAgreement",
     "Measures",
+    "MixtureFile",
     "Need",
     "Record",
     "SearchView",
@@ -52,6 +54,7 @@ CALLBACKS = Registry[Callback](
         "stationarity": Stationarity,
         "eigenvalue-stop": EigenvalueStop,
         "doctor": Doctor,
+        "mixture": MixtureFile,
         "csv": CSVFile,
         "tensorboard": TensorBoard,
         "wandb": WandB,
@@ -62,7 +65,7 @@ CALLBACKS = Registry[Callback](
 
 def standard() -> tuple[Callback, ...]:
     """Return the callbacks that measure every search."""
-    return (ArchitectureMeasures(), DiscretizationGap(), LayerAgreement())
+    return (ArchitectureMeasures(), DiscretizationGap(), LayerAgreement(), MixtureFile())
 
 
 def join_callbacks(

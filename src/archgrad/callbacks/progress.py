@@ -109,8 +109,8 @@ class SearchProgress(Callback):
             columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}")
             self._bar = Progress(*columns, console=self.console, refresh_per_second=4, transient=True)
             self._bar.add_task("", total=search.epochs * search.steps, left="")
-            self._bar.start()
             self._move_bar(search)
+            self._bar.start()
 
     def on_go_back(self, search: SearchView) -> None:
         """Measure the time from here on."""
@@ -178,8 +178,8 @@ class SearchProgress(Callback):
 def epoch_numbers(history: Sequence[Record], metric: MetricInfo) -> list[str]:
     """Return the numbers of the last epoch that matter: the main metric, and how decided the search is.
 
-    The metric is that of held-out images, or else of those that train α or the weights. Without a decision, as in a
-    training, the loss and the best epoch are told.
+    The metric is that of held-out images, or else of those that train α or the weights. An accuracy of the current cell
+    in a table is told too. Without a decision, as in a training, the loss and the best epoch are told.
 
     >>> record = {"train_loss": 1.5, "heldout_accuracy": 50.0, "skips": 1, "entropy": 0.7, "entropy_max": 1.4}
     >>> epoch_numbers([record], MetricInfo(unit="%"))
@@ -192,7 +192,8 @@ def epoch_numbers(history: Sequence[Record], metric: MetricInfo) -> list[str]:
     share = decided_share(record)
     if share is not None:
         skips = [counted(record["skips"], "skip")] if "skips" in record else []
-        return [*numbers, f"decided {100 * share:.0f} %", *skips]
+        found = [f"{value:.2f} % in the table" for name, value in record.items() if name.startswith("oracle_")]
+        return [*numbers, f"decided {100 * share:.0f} %", *skips, *found[:1]]
     loss = number_in(record, "train_loss")
     best = [f"best {metric.show(max(values, key=lambda one: metric.gain(one, 0.0)), digits=2)}"] if values else []
     return [*([] if loss is None else [f"loss {loss:.3f}"]), *numbers, *best]

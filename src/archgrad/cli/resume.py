@@ -20,7 +20,7 @@ from archgrad.distributed.processes import joined
 from archgrad.studies.study import check_variants, run_study
 from archgrad.system.run_kind import RunKind
 from archgrad.workflows.fit_folder import FitFolder
-from archgrad.workflows.selection import SelectionPlan
+from archgrad.workflows.select import SelectionPlan
 from archgrad.workflows.training import Training
 
 if TYPE_CHECKING:

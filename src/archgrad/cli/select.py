@@ -19,8 +19,7 @@ from archgrad.distributed.processes import joined
 from archgrad.errors import UserError, look_up
 from archgrad.system.amounts import counted
 from archgrad.system.files import exists, read_text
-from archgrad.workflows.select import run_selection
-from archgrad.workflows.selection import PROTOCOLS, SelectionPlan
+from archgrad.workflows.select import PROTOCOLS, SelectionPlan, run_selection
 from archgrad.workflows.test_images import find_test_images
 
 if TYPE_CHECKING:

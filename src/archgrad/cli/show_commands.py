@@ -223,7 +223,9 @@ def draw(
 
 
 def plot(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories, or the folder of a study.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Run directories, a study, or a folder of runs.")
+    ],
     measure: Annotated[
         str | None,
         typer.Option(
@@ -283,7 +285,9 @@ def top(
 
 
 def report(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories, or the folder of a study.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Run directories, a study, or a folder of runs.")
+    ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="FILE.html to write. [report.html]", show_default=False)
     ] = Path("report.html"),

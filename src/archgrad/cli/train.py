@@ -69,7 +69,7 @@ def train_with_progress(training: Training, out: Path | None, resume: bool, cons
         shown = SearchProgress(console, shows_cell=False)
         with run_folder(out, f"train-{base}-{training.preset}", training.config.seed) as home, closing(shown):
             result = run_training(
-                training, data=data, out=home, resume=resume, interruptible=True, callbacks=[shown],
+                training, data=data, out=home, resume=resume, interruptible=True, callbacks=[shown], report=True,
                 on_seed=lambda training, seed: say(_beginning(training, seed, data, home), console),
             )  # fmt: skip
     return {**result.to_dict(), "run": str(home)}
@@ -98,6 +98,7 @@ def show_training(content: Mapping[str, Any]) -> str:
                 lines += [(f"{title} {short}", _mean(mean_and_deviation(more), unit))] if more else []
     size = f"{content['parameters'] / 1e6:.3f} M parameters, {content['multiply_adds'] / 1e6:.2f} M multiply-adds"
     lines += [("network", size), *(("model", one["model"]) for one in content["seeds"])]
+    lines.append(("report", str(Path(content["run"]) / "report.html")))
     lines.append(("next", f"archgrad predict {content['seeds'][0]['model']} IMAGES…"))
     seconds = sum(one["seconds"] for one in content["seeds"])
     rows = [f"{name:<18} {text}" for name, text in lines]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -13,12 +12,12 @@ from archgrad.config.search_config import KINDS, METHOD_PARTS, SearchConfig
 from archgrad.errors import UserError, shortened, unknown
 from archgrad.parts.fields import check_value
 from archgrad.system.files import exists, read_text
+from archgrad.system.toml import parse_toml
 
 __all__ = [
     "config_to_toml",
     "options_of",
     "options_table",
-    "parse_toml",
     "read_config",
     "read_run_config",
     "read_toml",
@@ -93,19 +92,6 @@ def read_toml(path: Path) -> dict[str, Any]:
     if not exists(path):
         raise UserError(f"there is no configuration file {str(path)[:150]}; check the path.")
     return parse_toml(read_text(path, "configuration file", _LONGEST), path)
-
-
-def parse_toml(text: str, place: Path | str) -> dict[str, Any]:
-    """Return what TOML says; raise a UserError, which names its ``place``, if it is not valid."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError is also that of an integer of 5,000 digits
-        reason = "its values are nested too deeply" if isinstance(error, RecursionError) else error
-        raise UserError(f"{place} is not valid TOML: {reason}.") from error
 
 
 def _checked(name: str, value: Any, place: str) -> Any:

@@ -121,6 +121,10 @@ class Data(ABC):
     def digest(self) -> str:
         """Return a hash of the data: 16 hexadecimal digits."""
 
+    def file_of(self, index: int) -> str:
+        """Return how the source names an input, such as the end of its path; empty where it has no name."""
+        return ""
+
     def __len__(self) -> int:
         return len(self.targets)
 

@@ -34,6 +34,8 @@ Transform = Callable[..., Any]
 class ImageData(Data):
     """Images (uint8 [N, C, H, W] on the CPU), their classes (int64 [N]), and the augmentation that suits them.
 
+    ``files`` are the names of the images, () if they have none.
+
     >>> images = torch.zeros(6, 3, 8, 8, dtype=torch.uint8)
     >>> data = ImageData("toy", images, torch.arange(6) % 2, ("cat", "dog"))
     >>> len(data.limited(4, seed=0)), data.resized(4).image_size
@@ -46,6 +48,7 @@ class ImageData(Data):
     classes: tuple[str, ...]
     augmentation: Augmentation = field(default_factory=Augmentation)
     origin: Origin | None = field(default=None, repr=False)
+    files: tuple[str, ...] = field(default=(), repr=False)
     normalization: ClassVar[str] = "measured"
     lazy: ClassVar[bool] = False
 
@@ -80,7 +83,12 @@ class ImageData(Data):
 
     def select(self, indices: Tensor) -> ImageData:
         """Return the images with these indices, in this order."""
-        return replace(self, images=self.images[indices], targets=self.targets[indices], origin=None)
+        files = tuple(self.files[index] for index in indices.tolist()) if self.files else ()
+        return replace(self, images=self.images[indices], targets=self.targets[indices], origin=None, files=files)
+
+    def file_of(self, index: int) -> str:
+        """Return how the source names an image."""
+        return self.files[index] if self.files else ""
 
     def resized(self, size: int, mode: str = "crop") -> ImageData:
         """Return the data with images of ``size`` × ``size`` pixels, and the augmentation scaled to them."""
@@ -179,6 +187,10 @@ class DatasetData(Data):
                 f"input {number} of {self.name!r} {verb} {described(found)}, but the inputs are "
                 f"{described(torch.empty(self.shape, dtype=self.dtype, device='meta'))}; make all of them alike."
             )
+
+    def file_of(self, index: int) -> str:
+        """Return how the inputs name one of them."""
+        return self.inputs.file_of(index if self.indices is None else int(self.indices[index]))
 
     def select(self, indices: Tensor) -> DatasetData:
         """Return the data with these indices, in this order."""

@@ -35,6 +35,10 @@ class Inputs(ABC):
     def __getitem__(self, index: int) -> Tensor:
         """Read input ``index`` [C, H, W], bytes or floats."""
 
+    def file_of(self, index: int) -> str:
+        """Return the name of an input; empty where it has none."""
+        return ""
+
     def fingerprint(self, indices: Tensor) -> bytes:
         """Return what tells these inputs from others; by default the content of eight of them."""
         places = torch.linspace(0, len(indices) - 1, min(len(indices), 8)).long()

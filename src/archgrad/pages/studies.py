@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import ArchgradError
-from archgrad.pages.records import HEALTH, RunRecords, measures_of, page_run, read_run
-from archgrad.pages.runs import band, bands_of, listing
 from archgrad.report.page import Cells, FoundCell, Group, Measure, Page, PageRun, PageTable, Scatter
+from archgrad.report.page.records import HEALTH, RunRecords, measures_of, page_run, read_run
+from archgrad.report.page.runs import band, bands_of, listing
 from archgrad.studies import Study
 from archgrad.studies.curves import MeanPoint, study_curves
 from archgrad.studies.plan import PlannedRun

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,34 +22,16 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from archgrad.errors import ArchgradError
-from archgrad.pages.records import RunRecords, read_run
-from archgrad.pages.runs import listing, page_of_runs
+from archgrad.pages.report import page_of, page_of_list
 from archgrad.pages.studies import page_of_study
 from archgrad.report.page import Page, to_html
+from archgrad.report.page.records import RunRecords, find_runs, read_run
 
-__all__ = ["Watched", "find_runs", "watch_app"]
+__all__ = ["Watched", "watch_app"]
 
 HOST = "127.0.0.1"
-_FILES = ("metrics.jsonl", "config.toml", "summary.json")
-_MOST_RUNS, _DEEPEST = 5000, 4
+_FILES = ("metrics.jsonl", "config.toml", "summary.json", "result.json", "selection.json", "fit.json")
 Stamp = tuple[tuple[int, int] | None, ...]
-
-
-def find_runs(folder: Path) -> list[Path]:
-    """Return the run directories in a folder, or the folder itself if it is one; links are not followed."""
-    if (folder / "metrics.jsonl").is_file() or (folder / "config.toml").is_file():
-        return [folder]
-    return sorted(_walk(folder))[:_MOST_RUNS]
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
-        here = Path(place)
-        if len(here.relative_to(folder).parts) >= _DEEPEST:
-            folders.clear()
-        if "metrics.jsonl" in names:
-            folders.clear()
-            yield here
 
 
 @dataclass
@@ -65,30 +47,32 @@ class Watched:
 
     def stamps(self) -> dict[Path, Stamp]:
         """Return sizes and times of the files of all runs: they change when a run does."""
-        return {run: tuple(_stamp(run / name) for name in _FILES) for run in self.runs()}
+        return {run: _stamps(run) for run in self.runs()}
 
     def page(self, base: str, key: str | None) -> Page:
         """Return the page of the run with this key, or the list of all."""
         runs = self.runs()
+        if runs == [self.folder] and (self.folder / "study.toml").is_file():
+            inside = [path.parent for path in sorted(self.folder.rglob("metrics.jsonl"))]
+            links = {run: f"{base}run/{self.key(run)}" for run in inside}
+            return self._one(inside, key) if key else _live(page_of_study(self.folder, links))
         if key is not None:
-            run = next((run for run in runs if self.key(run) == key), None)
-            return _GONE if run is None else _live(page_of_runs([run]))
-        if len(runs) == 1 and runs[0] == self.folder:
-            return _live(page_of_runs(runs))
+            return self._one(runs, key)
+        if runs == [self.folder]:
+            return _live(page_of(self.folder))
         links = {run: f"{base}run/{self.key(run)}" for run in runs}
-        if (self.folder / "study.toml").is_file():
-            return _live(page_of_study(self.folder, links))
-        listed = listing(self.folder, [self._read(run) for run in runs], links)
-        done = sum(row["cells"][1] == "finished" for row in listed.rows)
-        title = self.folder.resolve().name
-        return _live(Page(title, f"{done} of {len(runs)} runs are finished.", listing=listed))
+        return _live(page_of_list(self.folder, [self._read(run) for run in runs], links))
+
+    def _one(self, runs: list[Path], key: str) -> Page:
+        run = next((run for run in runs if self.key(run) == key), None)
+        return _GONE if run is None else _live(page_of(run))
 
     def key(self, run: Path) -> str:
         """Return the name of a run in addresses, from which no path can be made."""
         return hashlib.sha256(os.fsencode(run.relative_to(self.folder))).hexdigest()[:16]
 
     def _read(self, run: Path) -> RunRecords:
-        stamp = tuple(_stamp(run / name) for name in _FILES)
+        stamp = _stamps(run)
         if run not in self.known or self.known[run][0] != stamp:
             self.known[run] = stamp, read_run(run)
         return self.known[run][1]
@@ -99,6 +83,14 @@ _GONE = Page("no such run", "There is no such run; it may have been moved or rem
 
 def _live(page: Page) -> Page:
     return replace(page, live="This page follows the run.")
+
+
+def _stamps(run: Path) -> Stamp:
+    """Return those of its own files, and of the runs inside of a training, a fit or a study."""
+    own = tuple(_stamp(run / name) for name in _FILES)
+    if own[0] is not None and own[-1] is None:  # a search, or one training
+        return own
+    return own + tuple(_stamp(path) for path in sorted(run.rglob("metrics.jsonl")))
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

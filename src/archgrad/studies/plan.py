@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from archgrad.config import SearchConfig
-from archgrad.config.toml import options_of, options_table, parse_toml, read_toml
+from archgrad.config.toml import options_of, options_table, read_toml
 from archgrad.errors import UserError, shortened, unknown
 from archgrad.parts.fields import Range, check_value, read_value
+from archgrad.system.toml import parse_toml
 
 if TYPE_CHECKING:
     from archgrad.spaces import SearchSpace

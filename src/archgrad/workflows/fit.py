@@ -21,19 +21,20 @@ from archgrad.loop.global_state import own_threads
 from archgrad.models.export import SUFFIXES, export_model
 from archgrad.models.onnx_model import check_installed
 from archgrad.parts.fields import Count, check_value
+from archgrad.report.page import to_html
+from archgrad.report.page.fits import page_of_fit
 from archgrad.system.amounts import read_duration
 from archgrad.system.files import as_path, exists, list_folder, shown_path, write_text
 from archgrad.workflows.fit_folder import FitFolder
 from archgrad.workflows.fit_plan import FitPlan, load_images
-from archgrad.workflows.fit_report import FitResult, report_page
+from archgrad.workflows.fit_report import FitResult, describe_test
 from archgrad.workflows.fit_steps import FitSteps
-from archgrad.workflows.folders import run_alone
+from archgrad.workflows.folders import REPORT, run_alone
 from archgrad.workflows.limits import Limits
 from archgrad.workflows.pacing import Clock, Length
 
 __all__ = ["fit", "run_fit"]
 
-REPORT = "report.html"
 _ARGUMENTS = (
     "data", "test", "budget", "max_params", "max_madds", "max_latency", "compare", "settings", "seed", "target",
     "command",
@@ -123,7 +124,7 @@ def run_fit(
         )  # fmt: skip
         running.check()
         folder.begin(request, plan, images)
-        return _written(running.run(request.get("compare")), config, target, folder, request)
+        return _written(running.run(request.get("compare")), config, target, folder)
 
 
 def _named(data: Any) -> Any:
@@ -147,21 +148,15 @@ def _settings(given: Any) -> Mapping[str, Any]:
     return given or {}
 
 
-def _written(
-    result: FitResult, config: SearchConfig, target: Path | None, folder: FitFolder, request: Mapping[str, Any]
-) -> FitResult:
+def _written(result: FitResult, config: SearchConfig, target: Path | None, folder: FitFolder) -> FitResult:
     """Write the model, the report, the result, and what makes the folder a run directory like that of a training."""
-    asked = {
-        name: str(request[name]) for name in ("command", "budget", "data", "test") if request.get(name) is not None
-    }
-    result = replace(result, asked=asked)
     if processes().rank:
         return result
     if folder.path is not None:
         _describe(result, config, folder.path)
         result.model.save(folder.path / "model")
-        write_text(folder.path / REPORT, report_page(result))
-        folder.save(result=result.to_dict())
+        folder.save(result=result.to_dict(), tests=describe_test(result))
+        write_text(folder.path / REPORT, to_html(page_of_fit(folder.path)))
     if target is None:
         return result
     try:

@@ -1,11 +1,11 @@
-"""The result of a fit: a model, what is known about it, and a web page that shows it and needs nothing else."""
+"""The result of a fit: a model, and what is known about it."""
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from statistics import fmean, stdev
@@ -24,20 +24,10 @@ from archgrad.workflows.candidates import Candidate
 from archgrad.workflows.halving import Round
 from archgrad.workflows.select import SelectionResult
 
-__all__ = ["FitResult", "OverSeeds", "SearchAdded", "confusion", "report_page", "worst"]
+__all__ = ["FitResult", "OverSeeds", "SearchAdded", "confusion", "describe_test", "worst"]
 
 _SHOWN = 12
-_MOST_CLASSES = 20
-"""With more classes, the page lists the most common mistakes instead of the whole matrix."""
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60em; margin: 1em auto; padding: 0 1em; color: #222 }
-div { overflow-x: auto }
-td, th { padding: .2em .6em; text-align: right; vertical-align: top }
-td:first-child, .facts td { text-align: left; overflow-wrap: anywhere }
-figure { display: inline-block; margin: .5em; text-align: center; width: 11em; overflow-wrap: anywhere }
-img { image-rendering: pixelated; width: 96px; height: 96px }
-svg { max-width: 100%; height: auto }
-"""
+"""So many of the worst examples are kept."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +124,8 @@ class FitResult:
     ``candidate`` is the winner of the ``selection``, whose ``final`` is the last training, and ``added`` what the
     search has added. ``outputs`` [N, classes] are those on the ``tests``, which trained and chose nothing.
     ``interval`` is the 95 % interval of the accuracy. ``seconds`` are those of each part, ``total`` all of them.
-    ``over_seeds`` compares with a rival over several training seeds, None if it was not wanted. ``asked`` is what the
-    fit was told, and ``files`` are those of the ``target``.
+    ``over_seeds`` compares with a rival over several training seeds, None if it was not wanted. ``files`` are those of
+    the ``target``.
     """
 
     model: Model
@@ -150,7 +140,6 @@ class FitResult:
     folder: Path | None = None
     over_seeds: OverSeeds | None = None
     train_targets: Tensor | None = None
-    asked: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
 
     @property
@@ -218,129 +207,39 @@ def worst(outputs: Tensor, targets: Tensor, count: int = _SHOWN) -> list[int]:
     return [one for one in order if int(outputs[one].argmax()) != int(targets[one])][:count]
 
 
-def report_page(result: FitResult) -> str:
-    """Return the page."""
-    (low, high), tests = result.interval, result.tests
-    counts = confusion(result.outputs, tests.targets)
-    parts = [
-        f"<h1>{result.accuracy:.2f} % of {len(tests):,} test images are right</h1>",
-        f"<p>95 % interval: {low:.2f} to {high:.2f} %. Always naming the most common class: "
-        f"{100 * float(counts.sum(1).max()) / len(tests):.2f} %.</p>",
-        f"<p>{escape(result.verdict)}.</p>",
-        _table(_facts(result), "facts"),
-        "<h2>Classes</h2>",
-        _classes(result, counts),
-        "<h2>Confusion</h2>",
-        _confusions(counts, tests.classes),
-        "<h2>Worst examples</h2>",
-        "".join(_figure(result, one) for one in worst(result.outputs, tests.targets))
-        or "<p>No test image is wrong.</p>",
-        "<h2>Selection</h2>",
-        *(_round(number, one) for number, one in enumerate(result.selection.rounds, 1)),
-        "<h2>Last training</h2>",
-        _curves(result.selection.final.runs[0].history),
-        f"<h2>Cell</h2><p><code>{escape(str(result.genotype))}</code></p>{to_svg(result.genotype)}",
-    ]
-    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    head += f"<title>archgrad fit</title><style>{_STYLE}</style>"
-    return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
+def describe_test(result: FitResult) -> dict[str, Any]:
+    """Return what ``fit.json`` keeps about the test for the page: classes, confusion, the worst examples, latency."""
+    data = result.tests
+    trained = torch.zeros(0) if result.train_targets is None else result.train_targets
+    return {
+        "classes": list(data.classes),
+        "trained": trained.long().bincount(minlength=data.num_classes).tolist(),
+        "confusion": confusion(result.outputs, data.targets).tolist(),
+        "worst": [_example(result, one) for one in worst(result.outputs, data.targets)],
+        "latency": measure_latency(result.model.network, data.channels, data.image_size),
+    }
 
 
-def _table(rows: Sequence[Sequence[str]], kind: str = "", head: Sequence[str] = ()) -> str:
-    lines = ["".join(f"<td>{escape(text)}</td>" for text in row) for row in rows]
-    titles = f"<tr>{''.join(f'<th>{escape(one)}</th>' for one in head)}</tr>" if head else ""
-    return f'<div><table class="{kind}">{titles}{"".join(f"<tr>{line}</tr>" for line in lines)}</table></div>'
-
-
-def _facts(result: FitResult) -> list[tuple[str, str]]:
-    final, data = result.selection.final, result.tests
-    latency = measure_latency(result.model.network, data.channels, data.image_size)
-    minutes = ", ".join(f"{name} {one / 60:.1f}" for name, one in result.seconds.items())
-    return [
-        ("network", f"{result.candidate}, {counted(final.epochs, 'epoch')}"),
-        ("size", str(final.cost)),
-        (
-            "latency",
-            f"{1000 * latency:.2f} ms for one image on this machine, {counted(torch.get_num_threads(), 'thread')}",
-        ),
-        ("images", f"{data.image_size}×{data.image_size} pixels, {data.num_classes} classes"),
-        ("minutes", f"{result.total / 60:.1f} in all: {minutes}"),
-        *((name, text[:500]) for name, text in result.asked.items()),
-    ]
-
-
-def _classes(result: FitResult, counts: Tensor) -> str:
-    """Return the images and the accuracy of each class, the worst first."""
-    names, tested, right = result.tests.classes, counts.sum(1).tolist(), counts.diagonal().tolist()
-    trained = [0] * len(names)
-    if result.train_targets is not None:
-        trained = result.train_targets.bincount(minlength=len(names)).tolist()
-    rows = sorted(
-        (100 * hit / max(seen, 1), name[:30], str(known), str(seen))
-        for name, known, seen, hit in zip(names, trained, tested, right, strict=True)
-    )
-    shown = [(name, known, seen, f"{value:.1f} %" if seen != "0" else "-") for value, name, known, seen in rows]
-    return _table(shown, head=("class", "training images", "test images", "right"))
-
-
-def _round(number: int, done: Round) -> str:
-    rows = [
-        (one.name, f"{one.value:.2f} %", counted(one.epochs, "epoch"), f"{one.seconds:.0f} s")
-        for one in done.candidates
-    ]  # fmt: skip
-    return f"<p>Round {number}: held-out accuracy, best first; {done.kept} went on.</p>{_table(rows)}"
-
-
-def _curves(history: Sequence[Mapping[str, Any]], width: int = 600, height: int = 160) -> str:
-    """Return the training accuracy over the epochs as a drawing."""
-    values = [float(one["train_accuracy"]) for one in history if one.get("train_accuracy") is not None]
-    if len(values) < 2:
-        return "<p>Too few epochs for a curve.</p>"
-    points = " ".join(
-        f"{width * number / (len(values) - 1):.1f},{height * (1 - value / 100):.1f}"
-        for number, value in enumerate(values)
-    )
-    line = f'<polyline points="{points}" fill="none" stroke="#286ec8" stroke-width="2"/>'
-    frame = f'<rect width="{width}" height="{height}" fill="none" stroke="#bbb"/>'
-    told = f"accuracy on the training images over {len(values)} epochs, from 0 to 100 %; at the end {values[-1]:.1f} %"
-    return f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img">{frame}{line}</svg><p>{told}</p>'
-
-
-def _confusions(counts: Tensor, names: tuple[str, ...]) -> str:
-    """Return the matrix, or the most common mistakes of many classes."""
-    if len(names) > _MOST_CLASSES:
-        wrong = counts.clone().fill_diagonal_(0).flatten()
-        order = wrong.argsort(descending=True, stable=True)[:20].tolist()
-        pairs = {one: f"{names[one // len(names)]} called {names[one % len(names)]}" for one in order if wrong[one]}
-        return _table([(text, str(int(wrong[one]))) for one, text in pairs.items()])
-    head = "".join(f"<th>{escape(name[:20])}</th>" for name in names)
-    rows = []
-    for name, row in zip(names, counts.tolist(), strict=True):
-        total = max(sum(row), 1)
-        cells = "".join(f'<td style="background:rgba(40,110,200,{one / total:.2f})">{one or ""}</td>' for one in row)
-        rows.append(f"<tr><th>{escape(name[:20])}</th>{cells}</tr>")
-    return f"<p>Rows are the true classes.</p><div><table><tr><th></th>{head}</tr>{''.join(rows)}</table></div>"
-
-
-def _figure(result: FitResult, number: int) -> str:
-    """Return a test image with what it is and what it was called; its number where it cannot be drawn."""
+def _example(result: FitResult, number: int) -> dict[str, Any]:
+    """Return a test image, what it is and what it was called."""
     data = result.tests
     probability, label = result.outputs[number].softmax(0).max(0)
-    true, told = data.classes[int(data.targets[number])], data.classes[int(label)]
-    caption = f"{escape(true[:30])}, called {escape(told[:30])} ({100 * float(probability):.0f} %)"
-    files = getattr(data, "files", ())  # names, where the data knows them
-    caption += f"<br>{escape(Path(str(files[number])).name[:60])}" if files else ""
-    return f"<figure>{_picture(data, number)}<figcaption>{caption}</figcaption></figure>"
+    name = (data.file_of(number) or f"test image {number}").encode("utf-8", "backslashreplace").decode()
+    return {
+        "true": data.classes[int(data.targets[number])], "called": data.classes[int(label)],
+        "probability": round(float(probability), 4), "name": name, "image": _picture(data, number),
+    }  # fmt: skip
 
 
 def _picture(data: Data, number: int) -> str:
+    """Return an image as the address of a PNG; empty where it cannot be drawn."""
     image = data.read(torch.tensor([number]))[0]
     try:
         from PIL import Image
     except ImportError:
-        return f"<p>test image {number} (archgrad[images] draws it)</p>"
+        return ""
     if image.dtype != torch.uint8 or image.shape[0] not in (1, 3):
-        return f"<p>test image {number}</p>"
+        return ""
     packed = io.BytesIO()
     Image.fromarray(image.permute(1, 2, 0).squeeze(2).numpy()).save(packed, "PNG")
-    return f'<img alt="test image {number}" src="data:image/png;base64,{base64.b64encode(packed.getvalue()).decode()}">'
+    return f"data:image/png;base64,{base64.b64encode(packed.getvalue()).decode()}"

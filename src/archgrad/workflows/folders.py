@@ -16,10 +16,12 @@ from archgrad.loop.global_state import take_turns
 from archgrad.system.files import exists, is_unfinished, list_folder, make_folder, read_text, write_text
 from archgrad.system.run_kind import RUN_FILE, RunKind, write_kind
 
-__all__ = ["IN_PYTHON", "check_empty", "claim", "name_in_file", "read_json", "run_alone", "sweep", "to_json"]
+__all__ = ["IN_PYTHON", "REPORT", "check_empty", "claim", "name_in_file", "read_json", "run_alone", "sweep", "to_json"]
 
 IN_PYTHON = "given in Python"
 """Stands in a file for images that it cannot name."""
+REPORT = "report.html"
+"""The page in the run directory of a training, a selection or a fit."""
 _MOST_BYTES = 1 << 24
 
 

@@ -17,9 +17,11 @@ from archgrad.loop import SearchResult
 from archgrad.loop.entry import run_search
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.global_state import own_global_state, take_turns
+from archgrad.report.page import to_html
+from archgrad.report.page.trainings import page_of_training
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.system.files import as_path, exists, write_text
-from archgrad.workflows.folders import run_alone, to_json
+from archgrad.workflows.folders import REPORT, run_alone, to_json
 from archgrad.workflows.train_result import TrainedSeed, TrainResult, result_of, trained_seed
 from archgrad.workflows.training import PLAN, Training
 
@@ -59,7 +61,8 @@ def train(
     they are given.
 
     ``out`` is the run directory, with one folder for each seed if there are several. Each has the files of a search,
-    ``model/`` (:class:`archgrad.models.Model`), and ``result.json``. :func:`archgrad.resume` continues there.
+    ``model/`` (:class:`archgrad.models.Model`), and ``result.json``; ``report.html`` is a page about all of it.
+    :func:`archgrad.resume` continues there.
     """
     if isinstance(space, SearchResult):
         if genotype is not None:
@@ -72,7 +75,7 @@ def train(
         images = as_data("digits" if data is None else data)
         how: dict[str, Any] = {"preset": preset, "seeds": seeds, "test": test, "start_from": start_from}
         training = Training.of(space, genotype, images, **how, **options)
-        return run_training(training, out=out, interruptible=interruptible, callbacks=callbacks)
+        return run_training(training, out=out, interruptible=interruptible, callbacks=callbacks, report=True)
 
 
 def _after(result: SearchResult, data: Any, options: dict[str, Any]) -> tuple[SearchSpace, Genotype, dict[str, Any]]:
@@ -98,8 +101,12 @@ def run_training(
     interruptible: bool = False,
     callbacks: Sequence[Callback] = (),
     on_seed: Callable[[Training, int], None] = lambda training, seed: None,
+    report: bool = False,
 ) -> TrainResult:
-    """Carry out a training; ``data`` are its images if already loaded, and ``on_seed`` is told each seed."""
+    """Carry out a training; ``data`` are its images if already loaded, and ``on_seed`` is told each seed.
+
+    With ``report`` its folder gets a page.
+    """
     folder = None if out is None else as_path("out", out)
     several = len(training.seeds) > 1
     with run_alone(training.config.device, None):
@@ -119,6 +126,8 @@ def run_training(
         result = result_of(found, training.network, tuple(runs))
         if folder is not None and processes().rank == 0:
             write_text(folder / RESULT, to_json(result.to_dict()))
+            if report:
+                write_text(folder / REPORT, to_html(page_of_training(folder)))
         return result
 
 

@@ -47,10 +47,11 @@ Sides = tuple[int, int]
 
 
 class Encoded(NamedTuple):
-    """An image file: its name in error messages, and what opens it."""
+    """An image file: its name in error messages, what opens it, and its folder and name in reports."""
 
     name: str
     open: Callable[[], IO[bytes]]
+    place: str = ""
 
 
 class BrokenFiles:

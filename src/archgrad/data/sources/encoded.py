@@ -55,12 +55,21 @@ def load_images(
     count, size = len(labels), options.image_size
     height, width = first_sides(read()) if size is None else (size, size)
     if count * 3 * height * width <= MOST_IN_MEMORY:
-        images, broken = decode_all(read(), count, options)
+        names = list[str]()
+
+        def named() -> Iterator[Encoded]:
+            for one in read():
+                names.append(one.place or one.name)
+                yield one
+
+        images, broken = decode_all(named(), count, options)
         if broken.names:
             broken.say("left out")
             labels = labels[[number for number in range(count) if number not in broken.names]]
             check_labels(name, labels, classes, every=options.train)
-        return ImageData(name, images, labels, classes, augmentation or default_augmentation(images))
+        kept_names = tuple(one for number, one in enumerate(names) if number not in broken.names)
+        augmentation = augmentation or default_augmentation(images)
+        return ImageData(name, images, labels, classes, augmentation, files=kept_names)
     kept, quiet = files(), replace(options, progress=no_progress)
     places = torch.linspace(0, count - 1, min(count, _LOOKED_AT), dtype=torch.float64).long().tolist()
     sample, _ = decode_all((kept[place] for place in places), len(places), quiet)
@@ -91,6 +100,10 @@ class DecodedInputs(Inputs):
         if not later:
             raise UserError(f"no image of class {int(self.labels[index])} can be read; replace or remove them.")
         return self[later[0]]
+
+    def file_of(self, index: int) -> str:
+        """Return the folder and the name of a file."""
+        return self.files[index].place or self.files[index].name
 
     def _decoded(self, file: Encoded) -> Tensor:
         image = decode_one(file, self.options, self.shape[0])
@@ -127,7 +140,8 @@ class FileList:
 
     def __getitem__(self, index: int) -> Encoded:
         path = self.path(index)
-        return Encoded(shown_path(path), partial(open_regular, path, "image", _LARGEST_FILE))
+        opening = partial(open_regular, path, "image", _LARGEST_FILE)
+        return Encoded(shown_path(path), opening, f"{path.parent.name}/{path.name}")
 
     def __iter__(self) -> Iterator[Encoded]:
         return map(self.__getitem__, range(len(self)))

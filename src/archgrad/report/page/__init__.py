@@ -1,4 +1,4 @@
-"""One self-contained HTML page for a run, a study or a model: a payload of plain data, which ``page.js`` draws.
+"""One self-contained HTML page for a run, a fit or a study: a payload of plain data, which ``page.js`` draws.
 
 The charts are drawn by Observable Plot: its pictures are SVG, so they follow the colors of the page, print sharply and
 have labels for screen readers, and it weighs half a megabyte with D3, half as much as Plotly or Vega-Lite.
@@ -21,7 +21,20 @@ from archgrad.errors import UserError
 from archgrad.report.svg import cell_style, to_svg
 from archgrad.spaces.genotype import Genotype
 
-__all__ = ["Cells", "FoundCell", "Group", "Listing", "Measure", "Page", "PageRun", "PageTable", "Scatter", "to_html"]
+__all__ = [
+    "Cells",
+    "ClassRow",
+    "Example",
+    "FoundCell",
+    "Group",
+    "Listing",
+    "Measure",
+    "Page",
+    "PageRun",
+    "PageTable",
+    "Scatter",
+    "to_html",
+]
 
 _MOST_CELLS = 400
 """So many different cells are drawn on a page; the others are text."""
@@ -45,7 +58,10 @@ class Group:
 
 @dataclass(frozen=True)
 class PageRun:
-    """One run: its measures by epoch, its mean probabilities of operations, and the cell of every epoch."""
+    """One run: its measures by epoch, its mean probabilities of operations, and the cell of every epoch.
+
+    ``choices`` are block, edge and operation of each number of a row of the ``mixture``, which has a row per epoch.
+    """
 
     name: str
     group: int
@@ -55,7 +71,8 @@ class PageRun:
     operations: Sequence[str] = ()
     shares: Sequence[Sequence[float | None]] = ()
     cells: Sequence[int | None] = ()
-    finding: str = ""
+    choices: Sequence[Sequence[str]] = ()
+    mixture: Sequence[Sequence[float | None]] = ()
 
 
 @dataclass(frozen=True)
@@ -85,6 +102,27 @@ class PageTable:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """A class: how many of its images have trained and tested a model, and how many of the latter were right."""
+
+    name: str
+    trained: int
+    tested: int
+    right: int
+
+
+@dataclass(frozen=True)
+class Example:
+    """A wrongly classified image: its class, what it was called and how surely, its file and its picture, if known."""
+
+    true: str
+    called: str
+    probability: float
+    name: str = ""
+    image: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,7 +159,10 @@ class Cells:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that a page shows. ``bands`` are means with intervals: by x-axis and measure, one for each group."""
+    """Everything that a page shows. ``bands`` are means with intervals: by x-axis and measure, one for each group.
+
+    ``confusion`` counts how often class i (row) was called class j, and ``mistakes`` are its largest wrong numbers.
+    """
 
     title: str
     verdict: str
@@ -135,6 +176,10 @@ class Page:
     found: Sequence[FoundCell] = ()
     scatters: Sequence[Scatter] = ()
     tables: Sequence[PageTable] = ()
+    classes: Sequence[ClassRow] = ()
+    confusion: Sequence[Sequence[int]] = ()
+    mistakes: Sequence[tuple[str, str, int]] = ()
+    examples: Sequence[Example] = ()
     findings: Sequence[str] = ()
     notes: Sequence[str] = ()
     commands: Sequence[str] = ()

@@ -1,10 +1,12 @@
-// The page of a run, a study or a model: reads the payload and draws it with Observable Plot. All names are set as text.
+// The page of a run, a fit or a study: reads the payload and draws it with Observable Plot. All names are set as text.
 "use strict";
 
 const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a8a", "#9467bd"];
+const DARK_COLORS = ["#5aaee8", "#f08a4b", "#35c795", "#e0a3c4", "#f0b93a", "#8fd0f5", "#b5b5b5", "#bd9be0"];
 const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
 const SHOWN_AT_FIRST = 8;
-const state = { filter: "", sort: { column: null, down: false }, measure: null, against: "epochs", hidden: null, run: 0, step: null, playing: null };
+const CLASSES_AT_FIRST = 15;
+const state = { filter: "", sort: { column: null, down: false }, measure: null, against: "epochs", hidden: null, run: 0, edges: "", step: null, playing: null, every: false };
 let payload = JSON.parse(document.getElementById("payload").textContent);
 
 function make(tag, attributes = {}, ...children) {
@@ -17,7 +19,7 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-const colorOf = (index) => COLORS[index % COLORS.length];
+const colorOf = (index) => (dark() ? DARK_COLORS : COLORS)[index % COLORS.length];
 const dashOf = (index) => DASHES[Math.floor(index / COLORS.length) % DASHES.length];
 const measureOf = (key) => payload.measures.find((one) => one.key === key);
 const rounded = (value) => (value === null || value === undefined ? "–" : Number(value.toPrecision(4)).toString());
@@ -41,12 +43,15 @@ function chart(options, label, caption, share = 1) {
   return make("figure", {}, drawn, caption ? make("figcaption", {}, caption) : null);
 }
 
-function table(columns, rows) {
+function table(columns, rows, label = `table: ${columns.join(", ")}`) {
   const head = make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, name)));
   const body = rows.map((row) =>
-    make("tr", {}, ...row.map((value, at) => (at ? make("td", {}, String(value)) : make("th", { scope: "row" }, String(value))))));
+    make("tr", {}, ...row.map((value, at) => {
+      const content = value instanceof Node ? value : String(value);
+      return at ? make("td", {}, content) : make("th", { scope: "row" }, content);
+    })));
   const whole = make("table", {}, make("thead", {}, head), make("tbody", {}, ...body));
-  return make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `table: ${columns.join(", ")}` }, whole);
+  return make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, whole);
 }
 
 function choice(label, options, value, change) {
@@ -80,8 +85,9 @@ function curves(key, against, height, share = 1) {
   const named = points.map((point) => ({ ...point, name: payload.groups[point.group].name }));
   return chart({
     height,
-    x: { label: against === "epochs" ? "epoch" : "seconds" },
-    y: { label: null, grid: true, nice: true },
+    marginBottom: 40,
+    x: { label: against === "epochs" ? "epoch" : "seconds", tickFormat: (value) => (against !== "epochs" || Number.isInteger(value) ? value : "") },
+    y: { label: null, grid: true, nice: true, domain: range(points, measure.label.endsWith("(%)")), clamp: true },
     marks: [
       Plot.areaY(band, { x: "x", y1: "low", y2: "high", z: "line", fill: stroke, fillOpacity: 0.15 }),
       ...lines,
@@ -89,6 +95,14 @@ function curves(key, against, height, share = 1) {
       Plot.tip(named, Plot.pointer({ x: "x", y: "y", title: (point) => `${point.name}\n${rounded(point.x)}: ${rounded(point.y)}`, fill: dark() ? "#14181d" : "#fff" })),
     ].filter(Boolean),
   }, `${measure.label} over ${against}: ${endings(points)}`, measure.label, share);
+}
+
+// From the lowest to the highest value or end of a band; an interval of few seeds may be wider than per cent can be.
+function range(points, inPercent) {
+  let low = d3.min(points, (point) => Math.min(point.y, point.low ?? point.y));
+  let high = d3.max(points, (point) => Math.max(point.y, point.high ?? point.y));
+  if (inPercent) [low, high] = [Math.max(low, Math.min(0, d3.min(points, (point) => point.y))), Math.min(high, 100)];
+  return low < high ? [low, high] : [low - 0.5, low + 0.5];
 }
 
 function endings(points) {
@@ -127,25 +141,46 @@ function healthSection() {
 
 // --- one run: shares of operations and the evolving cell
 
+const changes = (run) => run.operations.length > 0 || new Set(run.cells.filter((cell) => cell !== null)).size > 1;
+
 function runChoice() {
-  if (payload.runs.length < 2) return null;
-  return choice("run", payload.runs.map((run, at) => [String(at), run.name]), String(state.run), (value) => {
+  const choices = payload.runs.map((run, at) => [String(at), run.name]).filter(([at]) => changes(payload.runs[at]));
+  if (choices.length < 2) return null;
+  return choice("run", choices, String(state.run), (value) => {
     state.run = Number(value);
     state.step = null;
   });
 }
 
+const arrow = (edge) => edge.replace(/^(.+)<-(.+)$/, "$2 → $1");
+
+// The probability of each operation by epoch: the mean of all edges, or every edge of one block.
 function shareFigure(run) {
   if (!run.operations.length) return null;
-  const cells = run.shares.flatMap((row, at) => row.map((share, operation) => ({ epoch: run.epochs[at], operation: run.operations[operation], share })));
-  return chart({
-    height: 60 + 30 * run.operations.length,
-    marginLeft: 130,
+  const blocks = [...new Set(run.choices.map(([block]) => block))];
+  const block = state.edges === "mean" ? null : blocks.includes(state.edges) ? state.edges : blocks[0];
+  const named = run.choices.map(([own, edge, operation], at) => ({ own, edge: arrow(edge), operation, at })).filter((one) => one.own === block);
+  const cells = block === null || block === undefined
+    ? run.shares.flatMap((row, at) => row.map((share, operation) => ({ epoch: run.epochs[at], edge: "", operation: run.operations[operation], share })))
+    : run.mixture.flatMap((row, at) => named.filter((one) => row[one.at] !== null).map((one) => ({ epoch: run.epochs[at], edge: one.edge, operation: one.operation, share: row[one.at] })));
+  const every = block !== null && block !== undefined;
+  const operations = [...new Set(cells.map((cell) => cell.operation))];
+  const edges = [...new Set(cells.map((cell) => cell.edge))];
+  const height = every ? 70 + edges.length * (15 * operations.length + 8) : 60 + 30 * operations.length;
+  const title = every ? `probability of each operation on every edge of ${block}, by epoch` : "mean probability of each operation, by epoch";
+  const chooser = blocks.length ? make("div", { class: "controls" }, choice("edges",
+    [...blocks.map((one) => [one, `every edge of ${one}`]), ["mean", "mean of all edges"]], block || "mean", (value) => { state.edges = value; })) : null;
+  const figure = chart({
+    height,
+    marginLeft: 110,
+    marginRight: every ? 60 : 20,
     x: { label: "epoch", type: "band", ticks: run.epochs.filter((epoch) => run.epochs.length < 15 || epoch % Math.ceil(run.epochs.length / 10) === 0) },
-    y: { label: null, domain: run.operations },
-    color: { scheme: "viridis", legend: true, label: "mean probability", domain: [0, Math.max(0.5, d3.max(cells, (cell) => cell.share) || 0)] },
-    marks: [Plot.cell(cells, { x: "epoch", y: "operation", fill: "share", inset: 0.3, title: (cell) => `epoch ${cell.epoch}, ${cell.operation}: ${rounded(cell.share)}` })],
-  }, `mean probability of each operation over epochs of ${run.name}`, "mean probability of each operation, by epoch");
+    y: { label: null, domain: operations },
+    ...(every ? { fy: { label: null, domain: edges, padding: 0.08 } } : {}),
+    color: { scheme: dark() ? "viridis" : "YlGnBu", legend: true, label: every ? "probability" : "mean probability", domain: [0, Math.max(0.5, d3.max(cells, (cell) => cell.share) || 0)] },
+    marks: [Plot.cell(cells, { x: "epoch", y: "operation", ...(every ? { fy: "edge" } : {}), fill: "share", inset: 0.3, title: (cell) => `epoch ${cell.epoch}, ${cell.edge} ${cell.operation}: ${rounded(cell.share)}` })],
+  }, `${title}, of ${run.name}`, title);
+  return make("div", { id: "mixture" }, chooser, figure);
 }
 
 function picture(cell) {
@@ -191,11 +226,10 @@ function togglePlay() {
 function runSection() {
   const run = payload.runs[state.run];
   if (!run) return null;
-  const finding = run.finding ? make("p", {}, make("strong", {}, run.name), `: ${run.finding}`) : null;
   const cell = cellFigure(run);
   const shares = shareFigure(run);
-  if (!cell && !shares && !finding) return null;
-  return section("run", "The cell as it changes", make("div", { class: "controls" }, runChoice()), finding, cell, shares);
+  if (!changes(run) || (!cell && !shares)) return null;
+  return section("run", "The cell as it changes", make("div", { class: "controls" }, runChoice()), cell, shares);
 }
 
 // --- the end: found cells, size, collapse, tables
@@ -204,7 +238,7 @@ function foundSection() {
   if (!payload.found.length) return null;
   const cards = payload.found.map((one) => make("div", { class: "card" },
     make("p", {}, make("strong", {}, one.title)), make("p", { class: "muted" }, one.about), picture(payload.cells[one.cell])));
-  return section("found", "Found cells", make("div", { class: "grid" }, ...cards));
+  return section("found", payload.found.length > 1 ? "Found cells" : "The cell", make("div", { class: "grid" }, ...cards));
 }
 
 function sizeSection() {
@@ -231,6 +265,67 @@ function collapseSection() {
       Plot.text(bars, { x: (bar) => bar.collapsed[0] / bar.collapsed[1], y: "name", text: (bar) => `${bar.collapsed[0]} of ${bar.collapsed[1]}`, dx: 6, textAnchor: "start" }),
     ],
   }, bars.map((bar) => `${bar.name}: ${bar.collapsed[0]} of ${bar.collapsed[1]} runs collapsed`).join(", ")));
+}
+
+// --- a model: its classes and its mistakes
+
+function shareBar(share) {
+  const bar = d3.create("svg").attr("class", "bar").attr("viewBox", "0 0 100 10").attr("preserveAspectRatio", "none").attr("aria-hidden", "true");
+  bar.append("rect").attr("class", "track").attr("width", 100).attr("height", 10);
+  bar.append("rect").attr("class", "share").attr("width", 100 * share).attr("height", 10);
+  return bar.node();
+}
+
+function classSection() {
+  if (!payload.classes.length) return null;
+  const order = [...payload.classes].sort((one, other) => one.right / (one.tested || 1) - other.right / (other.tested || 1));
+  const shown = state.every ? order : order.slice(0, CLASSES_AT_FIRST);
+  const rows = shown.map((one) => [one.name, one.tested ? make("span", { class: "share-of" }, shareBar(one.right / one.tested), `${(100 * one.right / one.tested).toFixed(1)} %`) : "–",
+    `${one.right} of ${one.tested}`, one.trained]);
+  const more = order.length > CLASSES_AT_FIRST ? make("button", { type: "button", id: "every-class", "aria-expanded": String(state.every),
+    onclick: () => { state.every = !state.every; draw(); document.getElementById("every-class").focus(); } },
+  state.every ? `Show the ${CLASSES_AT_FIRST} worst classes` : `Show all ${order.length} classes`) : null;
+  return section("classes", "Accuracy by class", make("p", { class: "note" }, "The worst classes first."),
+    table(["class", "accuracy", "right", "training images"], rows, "table of classes"), more);
+}
+
+function mistakeSection() {
+  if (!payload.classes.length) return null;
+  if (!payload.mistakes.length) return section("mistakes", "Mistakes", make("p", {}, "No test image is wrong."));
+  const commonest = table(["class", "called", "times"], payload.mistakes, "table of the commonest mistakes");
+  return section("mistakes", "Mistakes", payload.confusion.length ? confusionFigure() : null, make("h3", {}, "The commonest"), commonest);
+}
+
+function confusionFigure() {
+  const names = payload.classes.map((one) => one.name);
+  const cells = payload.confusion.flatMap((row, at) => row.map((count, called) => ({ at, called, count, share: count / (d3.sum(row) || 1) })));
+  const size = Math.max(28, Math.min(44, 640 / names.length));
+  const short = (at) => (names[at].length > 14 ? `${names[at].slice(0, 13)}…` : names[at]);
+  const figure = chart({
+    width: 130 + size * names.length,
+    height: 110 + size * names.length,
+    marginLeft: 110,
+    marginTop: 90,
+    x: { label: null, axis: "top", domain: d3.range(names.length), tickFormat: short, tickRotate: -45, tickSize: 0 },
+    y: { label: null, domain: d3.range(names.length), tickFormat: short, tickSize: 0 },
+    color: { type: "linear", domain: [0, 1], range: dark() ? ["#1c2229", "#3f8fc9"] : ["#ffffff", "#4a90c8"] },
+    marks: [
+      Plot.cell(cells, { x: "called", y: "at", fill: "share", inset: 0.5, title: (cell) => `${names[cell.at]} called ${names[cell.called]}: ${cell.count}` }),
+      Plot.text(cells.filter((cell) => cell.count), { x: "called", y: "at", text: "count", fill: dark() ? "#fff" : "#111", fontSize: 11 }),
+    ],
+  }, `how often each class (rows) was called each class (columns); the commonest mistakes are in the table below`,
+  "Rows are the true classes, columns what they were called.");
+  return make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "confusion of classes" }, figure);
+}
+
+function exampleSection() {
+  if (!payload.examples.length) return null;
+  const cards = payload.examples.map((one) => make("figure", { class: "card example" },
+    one.image ? make("img", { src: one.image, alt: `${one.true}, called ${one.called}`, width: 96, height: 96 }) : null,
+    make("figcaption", {}, make("strong", {}, one.true), ` called ${one.called}`, make("br"), `${(100 * one.probability).toFixed(0)} % sure`,
+      one.name ? make("br") : null, one.name ? make("code", {}, one.name) : null)));
+  return section("examples", "Worst examples", make("p", { class: "note" }, "Wrong test images, those first whose true class got the least probability."),
+    make("div", { class: "examples" }, ...cards));
 }
 
 // --- the list of runs
@@ -292,15 +387,19 @@ function head() {
 function prepare() {
   state.hidden ??= new Set(payload.groups.map((_, at) => at).filter((at) => at >= SHOWN_AT_FIRST));
   if (!measureOf(state.measure)) state.measure = payload.measures.length ? payload.measures[0].key : null;
-  if (state.run >= payload.runs.length) state.run = 0;
+  if (!payload.runs[state.run] || !changes(payload.runs[state.run])) state.run = Math.max(0, payload.runs.findIndex(changes));
 }
 
 function draw() {
   prepare();
   document.title = payload.title;
   const focused = document.activeElement && document.activeElement.closest("label")?.textContent;
-  const sections = [payload.listing && payload.listing.rows.some((row) => row.link) ? listSectionOfRuns() : null, curveSection(), healthSection(), runSection(), foundSection(), sizeSection(), collapseSection(),
-    ...tableSections(), payload.listing && !payload.listing.rows.some((row) => row.link) ? listSectionOfRuns() : null, listSection("findings", "Findings", payload.findings), listSection("notes", "Notes", payload.notes), commandSection()];
+  const linked = payload.listing && payload.listing.rows.some((row) => row.link);
+  const sections = [
+    linked ? listSectionOfRuns() : null, classSection(), mistakeSection(), exampleSection(), curveSection(), healthSection(), runSection(),
+    foundSection(), sizeSection(), collapseSection(), ...tableSections(), linked ? null : listSectionOfRuns(),
+    listSection("findings", "Findings", payload.findings), listSection("notes", "Notes", payload.notes), commandSection(),
+  ];
   document.getElementById("page").replaceChildren(head(), ...sections.filter(Boolean));
   if (focused) [...document.querySelectorAll("label")].find((label) => label.textContent === focused)?.querySelector("input, select")?.focus();
 }

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError
-from archgrad.pages.records import HEALTH, RunRecords, measures_of, page_run, read_run
 from archgrad.report.curves import Curve, curve_of
 from archgrad.report.page import Cells, FoundCell, Group, Listing, Page, PageRun
+from archgrad.report.page.records import HEALTH, RunRecords, measures_of, number_in, objects_in, page_run, read_run
 
 __all__ = ["band", "bands_of", "listing", "page_of_runs"]
 
@@ -28,7 +28,9 @@ _SHOWN = (
     "threads",
 )
 """The options that a page names."""
-_COLUMNS = ("run", "state", "epoch", "held-out accuracy (%)", "accuracy in the table (%)", "skips", "seconds")
+_COLUMNS = (
+    "run", "kind", "state", "epoch", "held-out (%)", "in the table (%)", "test (%)", "skips", "seconds",
+)  # fmt: skip
 _MOST_WITH_EVERY_CELL = 12
 """Of so many runs the cell of every epoch is drawn, of more only the last."""
 
@@ -93,12 +95,17 @@ def listing(home: Path, runs: Sequence[RunRecords], links: Mapping[Path, str]) -
 
 def _row(home: Path, run: RunRecords) -> list[Any]:
     last = run.records[-1] if run.records else {}
-    oracles = [last[name] for name in last if name.startswith("oracle_")]
-    numbers = [last.get("epoch"), last.get("heldout_accuracy"), *(oracles[:1] or [None]), last.get("skips")]
-    seconds = sum(one for record in run.records if isinstance(one := record.get("seconds"), int | float))
-    state = "finished" if run.finished else "begun" if run.records else "waiting"
-    plain = [one if isinstance(one, int | float) else None for one in numbers]
-    return [str(run.folder.relative_to(home))[:200], state, *plain, seconds]
+    oracle = next((name for name in last if name.startswith("oracle_")), "")
+    tested = number_in(run.result, "test", "mean") or number_in(run.result, "result", "accuracy")
+    parts = run.records or objects_in(run.result, "seeds")
+    seconds = number_in(run.result, "result", "total") or sum(number_in(one, "seconds") or 0 for one in parts)
+    begun = run.records or run.kind != "search"
+    state = "finished" if run.finished else "begun" if begun else "waiting"
+    epoch = number_in(last, "epoch") or number_in(run.result, "epochs")
+    held_out = number_in(last, "heldout_accuracy") or number_in(run.result, "heldout", "mean")
+    numbers = [epoch, held_out, number_in(last, oracle)]
+    name = str(run.folder.relative_to(home))[:200]
+    return [name, run.kind, state, *numbers, tested, number_in(last, "skips"), seconds]
 
 
 def _name(run: RunRecords, runs: Sequence[RunRecords]) -> str:

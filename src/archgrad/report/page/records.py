@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from archgrad.config.toml import parse_toml
 from archgrad.errors import ArchgradError
 from archgrad.report.curves import axis_label
 from archgrad.report.page import Cells, Measure, PageRun
 from archgrad.system.files import read_text
+from archgrad.system.run_kind import RUN_FILE
+from archgrad.system.toml import parse_toml
 
-__all__ = ["HEALTH", "RunRecords", "measures_of", "page_run", "read_run"]
+__all__ = [
+    "HEALTH",
+    "RunRecords",
+    "find_runs",
+    "is_run",
+    "kind_of",
+    "measures_of",
+    "number_in",
+    "objects_in",
+    "page_run",
+    "read_json",
+    "read_run",
+]
 
 _LONGEST = 200_000_000
+_MOST_RUNS, _DEEPEST = 5000, 4
+_RESULTS = {"training": "result.json", "selection": "selection.json", "fit": "fit.json"}
+"""The file with the result of each kind of run but a search."""
 _FIRST = ("oracle_", "heldout_", "train_", "arch_", "test_")
+Choice = tuple[str, ...]
 HEALTH = ("entropy", "alignment", "eigenvalue", "skips", "train_loss", "heldout_loss")
 """The measures that show what happens inside a search."""
 _HIDDEN = ("epoch", "stage", "seconds", "lr", "heldout_images", "heldout_chance", "train_chance", "entropy_max")
@@ -26,12 +44,17 @@ _HIDDEN = ("epoch", "stage", "seconds", "lr", "heldout_images", "heldout_chance"
 
 @dataclass(frozen=True)
 class RunRecords:
-    """A run directory: its configuration, the records of its epochs and its summary, each empty if it is not there."""
+    """A run directory: its configuration, the records of its epochs and its summary, each empty if it is not there.
+
+    ``result`` is the file about a training, a selection or a fit.
+    """
 
     folder: Path
     config: Mapping[str, Any]
     records: Sequence[Mapping[str, Any]]
     summary: Mapping[str, Any]
+    kind: str = "search"
+    result: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -41,14 +64,67 @@ class RunRecords:
     @property
     def finished(self) -> bool:
         """Whether the run has ended."""
-        return bool(self.summary)
+        return bool(self.result.get("result") if self.kind == "fit" else self.summary or self.result)
+
+
+def is_run(folder: Path) -> bool:
+    """Tell whether a folder is a run directory, or that of a study."""
+    return any((folder / name).is_file() for name in (RUN_FILE, "metrics.jsonl", "config.toml", "study.toml"))
+
+
+def kind_of(folder: Path) -> str:
+    """Return what a run directory is: what it says, a study, or a search."""
+    said = read_json(folder / RUN_FILE).get("kind")
+    return "study" if (folder / "study.toml").is_file() else said if isinstance(said, str) else "search"
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """Return the run directories and studies in a folder, or the folder itself if it is one; links are not followed."""
+    return [folder] if is_run(folder) else sorted(_walk(folder))[:_MOST_RUNS]
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        if len(here.relative_to(folder).parts) >= _DEEPEST:
+            folders.clear()
+        if {"metrics.jsonl", RUN_FILE, "study.toml"} & {*names}:
+            folders.clear()
+            yield here
 
 
 def read_run(folder: Path) -> RunRecords:
     """Read a run directory; what is missing or damaged is left out."""
     config = _read(folder / "config.toml", lambda text: parse_toml(text, folder / "config.toml"))
-    summary = _read(folder / "summary.json", json.loads)
-    return RunRecords(folder, config, list(_records(folder / "metrics.jsonl")), summary)
+    kind = kind_of(folder)
+    result = read_json(folder / _RESULTS[kind]) if kind in _RESULTS else {}
+    records = list(_records(folder / "metrics.jsonl"))
+    summary = _study_summary(folder) if kind == "study" else read_json(folder / "summary.json")
+    return RunRecords(folder, config, records, summary, kind, result)
+
+
+def _study_summary(folder: Path) -> dict[str, Any]:
+    """Return the number of runs in a study, nothing if one of them has not ended."""
+    runs = [path.parent for path in folder.rglob("metrics.jsonl")]
+    return {"runs": len(runs)} if all((run / "summary.json").is_file() for run in runs) else {}
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a file, empty if there is none."""
+    return _read(path, json.loads)
+
+
+def objects_in(content: Any, name: str) -> list[Mapping[str, Any]]:
+    """Return the objects in the list under this name, none if it is no list."""
+    found = content.get(name) if isinstance(content, Mapping) else None
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
+def number_in(content: Any, *names: str) -> float | None:
+    """Return the number under these names, one in the other, None if there is none."""
+    for name in names:
+        content = content.get(name) if isinstance(content, Mapping) else None
+    return _number(content)
 
 
 def _read(path: Path, parse: Any) -> dict[str, Any]:
@@ -104,6 +180,7 @@ def page_run(
     operations = [
         key.removeprefix("probability_") for key in (records[-1] if records else {}) if key.startswith("probability_")
     ]
+    choices, mixture = _mixture(run.folder, len(records)) if every_cell and operations else ([], [])
     return PageRun(
         name=name,
         group=group,
@@ -116,7 +193,31 @@ def page_run(
             cells.number(_text(record.get("genotype"))) if every_cell or at == last else None
             for at, record in enumerate(records)
         ],
+        choices=choices,
+        mixture=mixture,
     )  # fmt: skip
+
+
+def _mixture(folder: Path, epochs: int) -> tuple[list[Choice], list[list[float | None]]]:
+    """Return the choices of all edges, and their probabilities in each epoch; None where a stage has no such choice."""
+    stages = sorted(folder.glob("stage-*/mixture.json"), key=lambda path: (len(path.parent.name), path.parent.name))
+    rows = list[dict[Choice, float | None]]()
+    for path in stages or [folder / "mixture.json"]:
+        content = read_json(path)
+        names, found = content.get("choices"), content.get("epochs")
+        if not (isinstance(names, list) and isinstance(found, list) and all(map(_is_choice, names))):
+            return [], []
+        rows += [
+            dict(zip(map(tuple, names), map(_number, one), strict=False)) for one in found if isinstance(one, list)
+        ]
+    choices = list(dict.fromkeys(name for row in rows[:1] + rows[-1:] for name in row))
+    return (
+        (choices, [[row.get(name) for name in choices] for row in rows[:epochs]]) if len(rows) >= epochs else ([], [])
+    )
+
+
+def _is_choice(name: object) -> bool:
+    return isinstance(name, list) and len(name) == 3 and all(isinstance(one, str) for one in name)
 
 
 def _is_number(value: object) -> bool:
