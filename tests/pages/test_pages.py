@@ -244,7 +244,11 @@ def test_a_training_has_its_seeds_and_the_command_to_repeat_it(tmp_path: Path) -
     assert dict(page.facts)["parameters"] == "1.2 M"
     assert page.tables[0].rows == [("0", "90.00", "9.0"), ("1", "91.00", "9.0")]
     assert page.commands[0].startswith("archgrad train '|")
+    assert "--space nasbench201" in page.commands[0]
     assert "--data 'folder:my photos'" in page.commands[0]
+    config = tmp_path / "training" / "config.toml"
+    config.write_text(config.read_text().replace("nasbench201", "resnet"))
+    assert page_of(tmp_path / "training").commands[0].startswith("archgrad train resnet --preset quick")
     (tmp_path / "training" / "result.json").unlink()
     assert page_of(tmp_path / "training").verdict == "The training is at epoch 4 of 4."
 

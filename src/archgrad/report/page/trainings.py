@@ -10,6 +10,7 @@ from typing import Any
 from archgrad.report.page import Cells, FoundCell, Group, Page, PageTable
 from archgrad.report.page.records import RunRecords, measures_of, number_in, objects_in, page_run, read_json, read_run
 from archgrad.report.page.runs import bands_of
+from archgrad.spaces import ResNet
 
 __all__ = ["curves_of", "page_of_training", "round_tables", "shown_cell", "sizes_of"]
 
@@ -146,8 +147,11 @@ def _commands(run: RunRecords) -> list[str]:
     plan = read_json(run.folder / "training.json")
     seeds = plan.get("seeds")
     options = {name: run.config.get(name) for name in _REPEATED}
+    space, test = network.get("of"), plan.get("test")
+    architecture = ResNet.name if space == ResNet.name else str(network.get("architecture"))
     given = {
-        "space": network.get("of"),
+        "space": space if space != architecture else None,
+        "test": test if isinstance(test, str) else None,
         "preset": plan.get("preset"),
         "seeds": len(seeds) if isinstance(seeds, list) else 1,
     }
@@ -157,4 +161,4 @@ def _commands(run: RunRecords) -> list[str]:
         if value not in _NOT_REPEATED
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
-    return [shlex.join(["archgrad", "train", str(network.get("architecture")), *words]), *shown]
+    return [shlex.join(["archgrad", "train", architecture, *words]), *shown]
