@@ -256,11 +256,7 @@ def fit(
         raise UserError(f"-o is {str(out)[:150]!r}, but it names the run directory; write the model with --model FILE.")
     console = say_loading(as_json)
     from archgrad.cli.fit import fit_with_progress, show_fit
-    from archgrad.data.catalog import check_data
-    from archgrad.system.files import exists
 
-    if images is not None and not exists(Path(images)):  # no folder, so it must be the name of data
-        check_data(images, options["data_dir"])
     limits: dict[str, Any] = {"max_params": max_params, "max_madds": max_madds, "max_latency": max_latency}
     own = {
         "budget": budget, "test": test, "target": target, "compare": compare,

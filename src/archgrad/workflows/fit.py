@@ -129,7 +129,7 @@ def run_fit(
 
 def _named(data: Any) -> Any:
     """Return the data; the path of a folder that is no name of data means the images in it."""
-    if isinstance(data, str) and data not in SOURCES and ":" not in data and Path(data).is_dir():
+    if isinstance(data, str) and data not in SOURCES and ":" not in data and exists(Path(data)):
         return f"folder:{data}"
     return data
 
