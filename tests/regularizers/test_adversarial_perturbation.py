@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from archgrad.regularizers import AdversarialPerturbation, PerturbStep
-from archgrad.regularizers.perturbation import draw_noise
+from archgrad.regularizers.random_perturbation import draw_noise
 from archgrad.spaces import DecisionBlock, Row
 
 Tensors = dict[str, Tensor]

@@ -15,7 +15,7 @@ from torch import Tensor
 import archgrad as ag
 from archgrad.errors import SearchInterrupted
 from archgrad.regularizers import AdversarialPerturbation, PerturbStep, RandomPerturbation
-from archgrad.regularizers.perturbation import draw_noise
+from archgrad.regularizers.random_perturbation import draw_noise
 from archgrad.spaces import DecisionBlock, Row
 from archgrad.spaces.nasbench201 import NASBench201
 

@@ -2,19 +2,19 @@
 
 from functools import partial
 
+from archgrad.hypergradients.amended import Amended
 from archgrad.hypergradients.base import Hypergradient, HypergradientState, SecondOrder
+from archgrad.hypergradients.conjugate_gradient import ConjugateGradient
 from archgrad.hypergradients.evaluation_point import Batches, EvaluationPoint, evaluate_at
-from archgrad.hypergradients.first_order import FirstOrder, PerExample
-from archgrad.hypergradients.implicit import (
-    T1T2,
-    Amended,
-    ConjugateGradient,
-    ExactImplicit,
-    Implicit,
-    Neumann,
-    largest_safe_rate,
-)
-from archgrad.hypergradients.reverse import Reverse, TruncatedReverse, Unrolled
+from archgrad.hypergradients.exact_implicit import ExactImplicit
+from archgrad.hypergradients.first_order import FirstOrder
+from archgrad.hypergradients.implicit import Implicit
+from archgrad.hypergradients.neumann import Neumann, largest_safe_rate
+from archgrad.hypergradients.per_example import PerExample
+from archgrad.hypergradients.reverse import Reverse
+from archgrad.hypergradients.t1_t2 import T1T2
+from archgrad.hypergradients.truncated_reverse import TruncatedReverse
+from archgrad.hypergradients.unrolled import Unrolled
 from archgrad.parts.registry import Registry
 
 __all__ = [

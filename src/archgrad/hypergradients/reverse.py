@@ -1,4 +1,4 @@
-"""Estimates that differentiate through steps of the inner descent: second-order DARTS and truncated reverse mode."""
+"""The base of estimates that differentiate through steps of the inner descent."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from archgrad.autodiff.products import Products
 from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.autodiff.vectors import added
 from archgrad.bilevel.descent import Descent
-from archgrad.errors import UserError
-from archgrad.hypergradients.base import HypergradientState, Iterations, SecondOrder
+from archgrad.hypergradients.base import HypergradientState, SecondOrder
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.parts.fields import Positive
 
-__all__ = ["Reverse", "TruncatedReverse", "Unrolled"]
+__all__ = ["Reverse"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,47 +65,6 @@ class Reverse(SecondOrder):
     def inner_batches(self) -> int:
         """One for each step."""
         return self.lengths[0]
-
-
-@dataclass(frozen=True)
-class Unrolled(Reverse):
-    """∂L2/∂α(w', α) − γ·M·∂L2/∂w(w', α), with M at w and w' one virtual step ahead (DARTS, Eq. 7; iDARTS, Eq. 3).
-
-    The virtual step has the momentum and weight decay of the real one. With Nesterov momentum μ, the factor of the
-    second term is γ·(1 + μ), by the chain rule. With ``nesterov=False`` the virtual step uses plain momentum and the
-    factor γ even if the real steps use Nesterov momentum, as in the published search code of NAS-Bench-201.
-    """
-
-    lengths: ClassVar[tuple[int, int]] = (1, 1)
-
-    nesterov: bool = True
-
-    def descent(self, point: EvaluationPoint) -> Descent:
-        """Return how the virtual step descends."""
-        descent = super().descent(point)
-        return descent if self.nesterov else replace(descent, nesterov=False)
-
-
-@dataclass(frozen=True)
-class TruncatedReverse(Reverse):
-    """Take ``steps`` inner steps and backpropagate through the last ``keep`` (Shaban et al., 2019; iDARTS, Eq. 5).
-
-    With ``keep`` = ``steps`` it is reverse mode (iDARTS, Eq. 4): exact for their result. Memory is O(``keep``). Where
-    the weights have converged, it equals a Neumann series of ``keep`` − 1 terms (iDARTS, Corollary 2).
-    """
-
-    steps: Iterations = 4
-    keep: Iterations = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.keep > self.steps:
-            raise UserError(f"TruncatedReverse keeps {self.keep} of {self.steps} steps; keep at most {self.steps}.")
-
-    @property
-    def lengths(self) -> tuple[int, int]:
-        """The last steps are kept."""
-        return self.steps, self.keep
 
 
 def _gradient(point: EvaluationPoint, step: int, weights: Weights) -> Weights:

@@ -1,6 +1,7 @@
 """Regularizers: terms added to a step of the search."""
 
 from archgrad.parts.registry import Registry
+from archgrad.regularizers.adversarial_perturbation import AdversarialPerturbation
 from archgrad.regularizers.auxiliary_skip import AuxiliarySkip
 from archgrad.regularizers.base import OuterStep, PerturbStep, Regularizer, WeightStep
 from archgrad.regularizers.beta_decay import BetaDecay
@@ -8,7 +9,7 @@ from archgrad.regularizers.cost_penalty import CostPenalty
 from archgrad.regularizers.dirichlet_kl import DirichletKL
 from archgrad.regularizers.entropy import EntropyTerm
 from archgrad.regularizers.layer_alignment import LayerAlignment
-from archgrad.regularizers.perturbation import AdversarialPerturbation, RandomPerturbation
+from archgrad.regularizers.random_perturbation import RandomPerturbation
 
 __all__ = [
     "REGULARIZERS",

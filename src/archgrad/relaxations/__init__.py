@@ -2,8 +2,10 @@
 
 from archgrad.parts.registry import Registry
 from archgrad.relaxations.base import Domain, Relaxation, Relaxed, expand_to_cells
+from archgrad.relaxations.concrete import Concrete
 from archgrad.relaxations.dirichlet import Dirichlet, concentration
-from archgrad.relaxations.gumbel import Concrete, GumbelHard, LogProbability
+from archgrad.relaxations.gumbel_hard import GumbelHard
+from archgrad.relaxations.log_probability import LogProbability
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.simplex import Simplex
 from archgrad.relaxations.softmax import Softmax

@@ -1,10 +1,9 @@
-"""Gumbel noise on log-probabilities: DSNAS, and with a temperature GDAS and SNAS."""
+"""Gumbel noise on log-probabilities: the common base of DSNAS, and with a temperature of GDAS and SNAS."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,7 +18,7 @@ from archgrad.relaxations.softmax import Softmax
 from archgrad.spaces import DecisionBlock
 from archgrad.system.devices import wide_type
 
-__all__ = ["Concrete", "Gumbel", "GumbelHard", "GumbelNoise", "LogProbability"]
+__all__ = ["Gumbel", "GumbelNoise"]
 
 _INIT_SCALE = 1e-3
 
@@ -73,25 +72,6 @@ class GumbelNoise(Sampled):
 
 
 @dataclass(frozen=True)
-class LogProbability(GumbelNoise):
-    """One-hot at a drawn choice s, with the gradient of log p[s] (DSNAS; Hu et al., 2020).
-
-    The weight of s is 1 + log p[s] − ⌊log p[s]⌋, ⌊·⌋ without gradient. So its gradient is a policy gradient whose
-    reward is that of the weight, for each edge by itself: ∂L/∂α = ∂L/∂Z[s] · ∂log p[s]/∂α. Only the drawn operation is
-    computed. On the simplex, log p[s] depends on α[s] alone, so the gradient has one entry in a row.
-    """
-
-    sparse: ClassVar[bool] = True
-
-    def sample(self, block: DecisionBlock, alpha: Tensor, noise: Tensor, progress: float) -> Tensor:
-        """Return a one-hot mixture with the derivative of the log-probability of what it has drawn."""
-        scores = self.perturbed(block, alpha, noise)
-        drawn = scores.detach().argmax(-1, keepdim=True)
-        likelihood = scores.gather(-1, drawn)
-        return torch.zeros_like(scores).scatter(-1, drawn, 1 + likelihood - likelihood.detach())
-
-
-@dataclass(frozen=True)
 class Gumbel(GumbelNoise):
     """softmax((log p + G)/τ); τ goes linearly from ``tau[0]`` to ``tau[1]`` over the search."""
 
@@ -100,38 +80,3 @@ class Gumbel(GumbelNoise):
     def temperature(self, progress: float) -> float:
         """Return τ."""
         return (1 - progress) * self.tau[0] + progress * self.tau[1]
-
-
-@dataclass(frozen=True)
-class GumbelHard(Gumbel):
-    """One-hot at argmax(log p + G), with the gradient of softmax((log p + G)/τ) (GDAS; Dong & Yang, 2019).
-
-    Only the drawn operation is computed, and the gradient flows through its weight alone. The published code also adds
-    the other weights, which are 0, to every entry of an edge's output, so they receive the sum of its gradient; the
-    paper has no such term. τ goes linearly from 10 to 0.1.
-    """
-
-    sparse: ClassVar[bool] = True
-
-    tau: tuple[Positive, Positive] = (10.0, 0.1)
-
-    def sample(self, block: DecisionBlock, alpha: Tensor, noise: Tensor, progress: float) -> Tensor:
-        """Return hard + (soft − detached soft): exactly one-hot, with the derivative of soft."""
-        scores = self.perturbed(block, alpha, noise)
-        soft = torch.softmax(scores / self.temperature(progress), dim=-1)
-        hard = torch.zeros_like(soft).scatter(-1, scores.detach().argmax(-1, keepdim=True), 1.0)
-        return hard + (soft - soft.detach())
-
-
-@dataclass(frozen=True)
-class Concrete(Gumbel):
-    """softmax((log p + G)/τ), dense, and one-hot as τ → 0 (SNAS; Xie et al., 2019).
-
-    SNAS anneals τ towards 0 but gives no schedule; archgrad goes linearly from 1 to 0.1.
-    """
-
-    tau: tuple[Positive, Positive] = (1.0, 0.1)
-
-    def sample(self, block: DecisionBlock, alpha: Tensor, noise: Tensor, progress: float) -> Tensor:
-        """Return the softmax."""
-        return torch.softmax(self.perturbed(block, alpha, noise) / self.temperature(progress), dim=-1)
