@@ -213,8 +213,8 @@ def test_a_finished_search_is_returned_without_training(
 def test_the_folder_says_what_was_found(folder: Path, finished: tuple[Path, SearchResult]) -> None:
     result = finished[1]
     assert sorted(path.name for path in folder.iterdir()) == [
-        "checkpoint.previous.pt", "checkpoint.pt", "config.toml", "genotype.json", "metrics.jsonl", "run.json",
-        "summary.json",
+        "checkpoint.previous.pt", "checkpoint.pt", "config.toml", "genotype.json", "metrics.jsonl", "mixture.json",
+        "run.json", "summary.json",
     ]  # fmt: skip
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     assert tuple(json.loads(line) for line in lines) == result.history

@@ -146,7 +146,7 @@ def check(result: ag.SearchResult, steps: Steps, moving: bool) -> None:
 def test_every_method_with_every_hypergradient(
     recipe: str, hypergradient: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exact_implicit, "_LIMIT", 100)
+    monkeypatch.setattr(exact_implicit, "_LARGEST", 100)
     sentence = refusal(recipe, hypergradient)
 
     def composed() -> tuple[ag.SearchResult, Steps]:

@@ -57,10 +57,16 @@ def pruned_genotype(module: Module) -> Genotype:
 def genotype_of(space: SearchSpace, module: Module) -> Genotype:
     """Return the genotype of a module in a space with operations on nodes.
 
-    The vertices of the pruned module take the first assignment to the space's nodes that fits. Unused nodes take the
-    first inputs and the first operation that the space offers; no node reads them, so the hash stays the same.
+    The result of :func:`module_of` gives back its genotype. Any other module is pruned, and its vertices take the first
+    assignment to the space's nodes that fits. Unused nodes take the first inputs and the first operation that the space
+    offers; no node reads them. Either way the hash stays the same.
     """
     rows, offers = cell_rows(space), offered_operations(space)
+    exact = _without_loose_vertex(module, nodes=len(rows) - 1)
+    if exact is not None:
+        straight = {vertex: vertex for vertex in range(exact.vertices)}
+        if all(_fits(exact, vertex, straight, rows, offers) for vertex in range(1, exact.vertices)):
+            return _genotype(exact, straight, rows, offers)
     pruned = module.pruned()
     for places in _placements(pruned, {0: 0, pruned.vertices - 1: len(rows)}, 1, rows, offers):
         return _genotype(pruned, places, rows, offers)
@@ -96,6 +102,17 @@ def _blocks_of(space: SearchSpace) -> tuple[DecisionBlock, DecisionBlock, Decisi
         )
     operations, inputs, output = blocks
     return operations, inputs, output
+
+
+def _without_loose_vertex(module: Module, nodes: int) -> Module | None:
+    """Return the module without the unread seventh vertex, if it then has one vertex per node; else None."""
+    if module.vertices == nodes + 2:
+        return module
+    loose = nodes + 1
+    padded = nodes < _MOST_NODES and module.vertices == nodes + 3 and module.operations[loose] == CONV1X1
+    if not padded or any(module.matrix[loose]) or module.sources_of(loose):
+        return None
+    return module.with_vertices([vertex for vertex in range(module.vertices) if vertex != loose])
 
 
 def _placements(
