@@ -119,6 +119,12 @@ def test_a_comparison_over_seeds_is_resumed(tmp_path: Path) -> None:
     assert json.loads((home / "fit.json").read_text())["result"]["compared"]["verdict"] == str(whole.over_seeds)
 
 
+def test_unequal_classes_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    images = torch.arange(120 * 64).remainder(251).to(torch.uint8).view(120, 1, 8, 8)
+    small_fit((images, (torch.arange(120) % 12 == 0).long()), plan=ONE)
+    assert sum("are unequal" in record.message for record in caplog.records) == 1
+
+
 @pytest.mark.parametrize("has_tests", [True, False])
 def test_a_folder_of_images(tmp_path: Path, has_tests: bool) -> None:
     home = tmp_path / "pictures"

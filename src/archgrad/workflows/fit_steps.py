@@ -21,6 +21,7 @@ from archgrad.loop.global_state import set_threads
 from archgrad.loop.sizes import fit_sizes
 from archgrad.spaces import Genotype
 from archgrad.system.amounts import counted
+from archgrad.system.warn_once import silenced
 from archgrad.tasks import BaseTask
 from archgrad.workflows.candidates import (
     BEST_CELL,
@@ -99,6 +100,11 @@ class FitSteps:
         if "precision" not in self.options and not self.precision:
             return replace(self, precision=self._decide("precision", self._choose_precision)).run(seeds)
         self._announce()
+        task_of(self._first).suited_to(self.images.every)  # warns of unequal classes, once for all trainings
+        with silenced("archgrad.tasks"):
+            return self._run(seeds)
+
+    def _run(self, seeds: int | None) -> FitResult:
         found = self.search()
         networks, schedule = self.candidates(found)
         rounds, winner = self.select(networks, schedule)
