@@ -142,10 +142,10 @@ class FitSteps:
             )
 
         try:
-            faster = from_first(lambda: seconds("bf16") < _FASTER * seconds("32"))
+            lower, usual = seconds("bf16"), seconds("32")  # all processes measure together
         except UserError:  # PyTorch cannot compute it on this device
-            faster = False
-        return "bf16" if faster else "32"
+            return "32"
+        return "bf16" if lower < _FASTER * usual else "32"
 
     @property
     def _task(self) -> BaseTask:
