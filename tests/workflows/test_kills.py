@@ -120,6 +120,9 @@ def test_a_fit_survives_a_kill_before_every_file_operation(
             result = fit(home)
         assert result.candidate == whole.candidate
         assert files_of(home) == files_of(tmp_path / "whole"), done[number - 1]
+        for path in home.rglob("*"):
+            if path.is_file() and path.name not in ("fit.json", "report.html"):  # which tell the time that was spent
+                assert path.read_bytes() == (tmp_path / "whole" / path.relative_to(home)).read_bytes(), path
 
 
 @pytest.mark.parametrize("number", [1, 3, 5, 8, 12, 16, 20, 40])
