@@ -1,8 +1,8 @@
 """Write what the main study has found from its stored results: ``python studies/publish.py``.
 
-``docs/results/main.md`` has the tables, ``docs/results/claims.md`` what the papers claim, ``docs/images/main.svg`` the
-figure, and ``README.md`` the lines between its two marks; nothing in them is typed by hand. The share of worse cells
-needs the NAS-Bench-201 table under ARCHGRAD_DATA.
+``docs/results/main.md`` has the tables, ``docs/results/claims.md`` what the papers claim, ``docs/results/doctor.md``
+how often the doctor was right, ``docs/images/main.svg`` the figure, and ``README.md`` the lines between its two marks;
+nothing in them is typed by hand. The share of worse cells needs the NAS-Bench-201 table under ARCHGRAD_DATA.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from statistics import mean, median
 from typing import Any
 
 from claims import claims_page
+from doctor import doctor_page
 
 from archgrad import tables
 from archgrad.config.toml import read_toml
@@ -28,7 +29,7 @@ from archgrad.studies.statistics import summarize
 HERE = Path(__file__).parent
 RUNS = HERE / "results" / "main" / "nasbench201-cifar10"
 PAGE, CLAIMS, FIGURE = Path("docs/results/main.md"), Path("docs/results/claims.md"), Path("docs/images/main.svg")
-README = Path("README.md")
+DOCTOR, README = Path("docs/results/doctor.md"), Path("README.md")
 BEGIN, END = "<!-- written by studies/publish.py -->\n", "<!-- end -->\n"
 CIFAR10, CIFAR100 = "oracle_cifar10_test_200ep", "oracle_cifar100_test_200ep"
 DRAWN = ("darts", "idarts", "amended", "gaea-simultaneous", "lambda-darts")
@@ -197,6 +198,7 @@ def main() -> None:
     to, found = parser.parse_args().to, read_runs(RUNS)
     (to / PAGE).write_text(page(found), encoding="utf-8")
     (to / CLAIMS).write_text(claims_page(found), encoding="utf-8")
+    (to / DOCTOR).write_text(doctor_page(found, worse_share()), encoding="utf-8")
     draw(found, to / FIGURE)
     before, _, rest = (HERE.parent / README).read_text(encoding="utf-8").partition(BEGIN)
     (to / README).write_text(before + BEGIN + front(found) + END + rest.partition(END)[2], encoding="utf-8")

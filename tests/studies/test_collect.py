@@ -17,7 +17,8 @@ from archgrad.studies.worker import run_planned
 sys.path.insert(0, str(Path(__file__).parents[2] / "studies"))
 from claims import Claim, claims_page
 from collect import collect, restore
-from publish import BEGIN, CLAIMS, END, PAGE, README, RUNS, front, page, read_runs
+from doctor import Warned, doctor_page
+from publish import BEGIN, CLAIMS, DOCTOR, END, PAGE, README, RUNS, front, page, read_runs, worse_share
 
 TABLE = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench201", "accuracy.csv")
 
@@ -27,8 +28,18 @@ def test_page_and_readme_have_the_stored_runs_of_the_main_study() -> None:
     home, found = Path(__file__).parents[2], read_runs(RUNS)
     written, claims, readme = ((home / name).read_text(encoding="utf-8") for name in (PAGE, CLAIMS, README))
     assert claims_page(found) == claims, "run `python studies/publish.py`"
+    assert doctor_page(found, worse_share()) == (home / DOCTOR).read_text(encoding="utf-8"), "run `studies/publish.py`"
     assert page(found) == written, "run `python studies/publish.py`"
     assert f"{BEGIN}{front(found)}{END}" in readme, "run `python studies/publish.py`"
+
+
+def test_the_first_warning_of_a_run_is_counted_from_its_end_and_from_its_skips() -> None:
+    said = ["healthy", "healthy", "collapsing", "healthy"]
+    records = [
+        {"epoch": number + 1, "diagnosis": one, "skips": 3 + number, "oracle_cifar10_test_200ep": 90.0 - number}
+        for number, one in enumerate(said)
+    ]
+    assert Warned.of("run", records, True) == Warned("run", 3, False, True, 1, 1, 89.0, 87.0)
 
 
 @pytest.mark.parametrize(
