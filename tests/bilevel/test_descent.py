@@ -58,15 +58,15 @@ def test_a_step_changes_nothing_in_place(settings: dict[str, float]) -> None:
 @every_setting
 @pytest.mark.parametrize("moving", [False, True], ids=["first_step", "moving"])
 def test_pulling_back_is_the_transpose_of_a_step(settings: dict[str, float], moving: bool) -> None:
-    weights, gradient = vector(0), {name: value.requires_grad_() for name, value in vector(2).items()}
+    weights, gradient = ({name: value.requires_grad_() for name, value in vector(seed).items()} for seed in (0, 2))
     velocity = {name: value.requires_grad_() for name, value in vector(4).items()} if moving else None
     of_weights, of_velocity = vector(6), vector(8)
     after, later = Descent(0.1, velocity=velocity, **settings).step(weights, gradient)
     loss = sum((after[n] * of_weights[n]).sum() + (later.velocity[n] * of_velocity[n]).sum() for n in weights)
-    inputs = [*gradient.values(), *(velocity or {}).values()]
+    inputs = [*gradient.values(), *weights.values(), *(velocity or {}).values()]
     expected = torch.autograd.grad(loss, inputs, allow_unused=True, materialize_grads=True)
-    of_gradient, of_old_velocity = Descent(0.1, velocity=velocity, **settings).pull_back(of_weights, of_velocity)
-    actual = [*of_gradient.values(), *(of_old_velocity.values() if moving else ())]
+    back = Descent(0.1, velocity=velocity, **settings).pull_back(weights, gradient, of_weights, of_velocity)
+    actual = [*back.gradient.values(), *back.weights.values(), *(back.state.values() if moving else ())]
     for x, y in zip(actual, expected, strict=True):
         torch.testing.assert_close(x, y)
 
@@ -75,5 +75,6 @@ def test_pulling_back_is_the_transpose_of_a_step(settings: dict[str, float], mov
 def test_nothing_arriving_at_the_velocity_is_the_same_as_zero(settings: dict[str, float]) -> None:
     descent, of_weights = Descent(0.1, **settings), vector(0)
     zeros = {name: torch.zeros_like(value) for name, value in of_weights.items()}
-    for short, long in zip(descent.pull_back(of_weights), descent.pull_back(of_weights, zeros), strict=True):
+    at = vector(2), vector(4), of_weights
+    for short, long in zip(descent.pull_back(*at), descent.pull_back(*at, zeros), strict=True):
         assert all(torch.equal(value, long[name]) for name, value in short.items())

@@ -36,14 +36,17 @@ class Solution(NamedTuple):
     bad_curvature: float | None = None
 
 
-def conjugate_gradient(apply: Operator[V], b: V, steps: int, damping: float = 0.0) -> Solution:
+def conjugate_gradient(apply: Operator[V], b: V, steps: int, damping: float = 0.0, start: V | None = None) -> Solution:
     """Solve (A + δI)·x = b for a symmetric A; exact after dim(b) steps if A + δI is positive definite.
 
-    It stops early at a zero residual, and at a direction of non-positive curvature, where the method breaks down.
+    It stops early at a zero residual, and at a direction of non-positive curvature, where the method breaks down. It
+    begins at ``start``, which takes one product, or at 0.
     """
-    x, residual = zeros_like(b), b
-    direction, error = b, dot(b, b)
-    target = error * _smallest(b) ** 2
+    x, residual = (zeros_like(b), b) if start is None else (start, added(b, apply(start), -1.0))
+    if start is not None:
+        residual = added(residual, start, -damping)
+    direction, error = residual, dot(residual, residual)
+    target = dot(b, b) * _smallest(b) ** 2
     for _ in range(steps):
         if error <= target:
             break

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from archgrad.autodiff.gradients import constants, gradients, leaves
 from archgrad.autodiff.products import Kinks, ProductKind, Products, products_of
 from archgrad.autodiff.tensors import Alpha, MixtureGradients, Weights
 from archgrad.autodiff.vectors import Vector
-from archgrad.bilevel.descent import Descent
+from archgrad.bilevel.descent import Descent, InnerDescent
 from archgrad.bilevel.problem import BilevelProblem
 from archgrad.errors import UserError
 from archgrad.system import random_streams
@@ -45,7 +45,7 @@ class EvaluationPoint:
     alpha: Alpha
     inner_batch: Any
     outer_batch: Any
-    descent: Descent | None
+    descent: InnerDescent | None
     generator: torch.Generator
     differences_mislead: bool = False
     measured: Any = field(default=None, init=False)
@@ -100,16 +100,22 @@ class EvaluationPoint:
             )
         return self.inner_batch[step]
 
-    def descent_at(self, lr: float | None) -> Descent:
-        """Return how the weights descend, at the learning rate ``lr`` if that is not None."""
-        if self.descent is not None:
-            return self.descent if lr is None else replace(self.descent, lr=lr)
-        if lr is None:
+    def descent_at(self, lr: float | None) -> InnerDescent:
+        """Return how the weights descend, at the learning rate ``lr`` if that is not None; without a descent by SGD."""
+        if self.descent is None:
+            return Descent(self.rate(lr))
+        return self.descent if lr is None else replace(cast(Any, self.descent), lr=lr)
+
+    def rate(self, lr: float | None) -> float:
+        """Return ``lr``, or the learning rate of SGD on the weights if it is None."""
+        if lr is not None:
+            return lr
+        if not isinstance(self.descent, Descent):
             raise UserError(
                 "lr is None, which means the learning rate of SGD on the weights, but no descent is given; set lr to a "
                 "number, or pass descent=Descent(lr=...)."
             )
-        return Descent(lr)
+        return self.descent.lr
 
 
 @contextmanager
@@ -119,7 +125,7 @@ def evaluate_at(
     alpha: Alpha,
     inner_batch: Any,
     outer_batch: Any,
-    descent: Descent | None = None,
+    descent: InnerDescent | None = None,
     differences_mislead: bool = False,
     generator: torch.Generator | None = None,
 ) -> Iterator[EvaluationPoint]:

@@ -37,9 +37,9 @@ class Neumann(Implicit):
     lr: Positive | Literal["auto"] | None = None
 
     @property
-    def assumes_sgd(self) -> bool:
-        """The learning rate of another optimizer says nothing of the largest γ for which the series converges."""
-        return self.lr is None
+    def optimizers(self) -> tuple[str, ...] | None:
+        """The learning rate of another than SGD says nothing of the largest γ for which the series converges."""
+        return ("sgd",) if self.lr is None else None
 
     @property
     def callbacks(self) -> Mapping[str, Mapping[str, Any]]:
@@ -54,7 +54,7 @@ class Neumann(Implicit):
         """Return γ at this point."""
         if isinstance(self.lr, str):
             return largest_safe_rate(*extreme_eigenvalues(products.hessian, b, _LANCZOS_STEPS))
-        return point.descent_at(self.lr).lr
+        return point.rate(self.lr)
 
 
 def largest_safe_rate(smallest: float, largest: float) -> float:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
+
+import torch
 
 from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.autodiff.products import Products
 from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.autodiff.vectors import added
-from archgrad.bilevel.descent import Descent
+from archgrad.bilevel.descent import InnerDescent
 from archgrad.hypergradients.base import HypergradientState, SecondOrder
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.parts.fields import Positive
@@ -22,12 +24,12 @@ __all__ = ["Reverse"]
 class Reverse(SecondOrder):
     """Take virtual steps w_t = Φ(w_{t−1}, α) from the current weights and differentiate L2(w_T, α) through the last.
 
-    Each member sets the number of steps, and how many of them are kept. Φ is the descent of the weights with momentum
-    and weight decay, without gradient clipping. ``lr`` None is its current learning rate. Exact products keep the graph
-    of every kept step; differences keep only its weights and activation pattern.
+    Each member sets the number of steps, and how many of them are kept. Φ is the descent of the weights, SGD, Adam or
+    AdamW, with momentum and weight decay, without gradient clipping. ``lr`` None is its current learning rate. Exact
+    products keep the graph of every kept step; differences keep only its weights, gradient and activation pattern.
     """
 
-    assumes_sgd: ClassVar[bool] = True
+    optimizers: ClassVar[tuple[str, ...]] = ("sgd", "adam", "adamw")
 
     lr: Positive | None = None
 
@@ -35,22 +37,22 @@ class Reverse(SecondOrder):
         """Go forward, then back."""
         steps, kept = self.lengths
         weights, descent = self._after(point, steps - kept)
-        path: list[tuple[Products, Descent]] = []
+        path: list[_Kept] = []
         for index in range(steps - kept, steps):
             products = self.products_at(point, index, weights)
-            path.append((products, descent))
-            weights, descent = descent.step(weights, products.gradient())
+            path.append(_Kept(products, descent, products.gradient()))
+            weights, descent = descent.step(weights, path[-1].gradient)
         return _back(path, *point.outer(weights)), state
 
     def direct(self, point: EvaluationPoint) -> Alpha:
         """Return ∂L2/∂α after the virtual steps."""
         return replace(point, weights=self._after(point, self.lengths[0])[0]).direct()
 
-    def descent(self, point: EvaluationPoint) -> Descent:
+    def descent(self, point: EvaluationPoint) -> InnerDescent:
         """Return how the virtual steps descend."""
         return point.descent_at(self.lr)
 
-    def _after(self, point: EvaluationPoint, steps: int) -> tuple[Weights, Descent]:
+    def _after(self, point: EvaluationPoint, steps: int) -> tuple[Weights, InnerDescent]:
         weights, descent = point.weights, self.descent(point)
         for index in range(steps):
             weights, descent = descent.step(weights, _gradient(point, index, weights))
@@ -67,23 +69,31 @@ class Reverse(SecondOrder):
         return self.lengths[0]
 
 
+class _Kept(NamedTuple):
+    """A step that is differentiated."""
+
+    products: Products
+    descent: InnerDescent
+    gradient: Weights
+
+
 def _gradient(point: EvaluationPoint, step: int, weights: Weights) -> Weights:
     at = leaves(weights)
     return gradients(lambda: point.inner(step)(at, point.alpha), at)[0]
 
 
-def _back(path: list[tuple[Products, Descent]], of_alpha: Alpha, of_weights: Weights) -> Alpha:
+def _back(path: list[_Kept], of_alpha: Alpha, of_weights: Weights) -> Alpha:
     """Carry the gradients of L2(w_T, α) back along the path.
 
     The gradient of a step reaches α through M and the earlier weights through H (iDARTS, Eq. 4).
     """
-    of_velocity: Weights | None = None
+    of_state: Any = None
     while path:
-        products, descent = path.pop()
-        of_gradient, of_velocity = descent.pull_back(of_weights, of_velocity)
+        products, descent, gradient = path.pop()
+        with torch.no_grad():
+            of_gradient, of_weights, of_state = descent.pull_back(products.weights, gradient, of_weights, of_state)
         if not path:
             return added(of_alpha, products.mixed(of_gradient))
         hessian, mixed = products.both(of_gradient)
-        of_alpha = added(of_alpha, mixed)
-        of_weights = added(added(of_weights, hessian), of_gradient, descent.weight_decay)
+        of_alpha, of_weights = added(of_alpha, mixed), added(of_weights, hessian)
     return of_alpha

@@ -86,9 +86,18 @@ class WeightTraining:
             self._check_optimizer()
 
     @property
-    def is_sgd(self) -> bool:
-        """Whether the weights are trained by SGD, whose steps some hypergradients differentiate."""
-        return self.optimizer == "sgd" and not self.optimizer_settings
+    def known_steps(self) -> Literal["sgd", "adam", "adamw"] | None:
+        """The optimizer, if hypergradients can differentiate its steps: SGD, or Adam with other betas and eps at most.
+
+        >>> WeightTraining(optimizer="adam", lr=1e-3, optimizer_settings=("amsgrad=true",)).known_steps is None
+        True
+        """
+        if self.optimizer == "sgd" and not self.optimizer_settings:
+            return "sgd"
+        allowed = all(text.partition("=")[0] in ("betas", "eps") for text in self.optimizer_settings if "=" in text)
+        if not allowed or self.optimizer not in ("adam", "adamw"):
+            return None
+        return "adam" if self.optimizer == "adam" else "adamw"
 
     def make_optimizer(self, parameters: Iterable[Tensor]) -> Optimizer:
         """Return the optimizer of these parameters, with the learning rate and weight decay of the first epoch."""
