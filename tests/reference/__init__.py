@@ -10,11 +10,13 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
+from archgrad.spaces.chain import Chain
 from archgrad.spaces.darts import DARTS
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import SupernetOptions
+from reference.chains import ChainLayer, ChainNet
 from reference.edges import Cell, DARTSNet, StagedNet
 from reference.nodes import NodeCell, OneShotNet
 
@@ -30,6 +32,8 @@ def reference_supernet(
         return _Body(StagedNet(space, options, num_classes, input_channels))
     if isinstance(space, DARTS):
         return _Body(DARTSNet(space, options, num_classes, input_channels))
+    if isinstance(space, Chain):
+        return _Body(ChainNet(space, options, num_classes, input_channels))
     assert isinstance(space, NASBench1Shot1), f"there is no reference of {space.name}"
     return _Body(OneShotNet(space, options, num_classes, input_channels))
 
@@ -43,7 +47,7 @@ class _Body(nn.Module):
         self, x: Tensor, mixture: Mapping[str, Tensor], seed: int = 0, auxiliary: bool = False, skip: float = 0.0
     ) -> Tensor | tuple[Tensor, Tensor]:
         for module in self.modules():
-            if isinstance(module, Cell | NodeCell):
+            if isinstance(module, Cell | NodeCell | ChainLayer):
                 module.skip = skip
         output: Tensor | tuple[Tensor, Tensor] = self.body(x, mixture, seed, auxiliary)
         return output

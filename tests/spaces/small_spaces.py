@@ -9,6 +9,7 @@ from torch import Tensor
 from archgrad.discretizers import Argmax
 from archgrad.spaces import SPACES, Genotype, SearchSpace
 
+CHAINS = [name for name in SPACES if SPACES.create(name).has_own_depth]
 every_space = pytest.mark.parametrize("name", SPACES)
 
 

@@ -18,6 +18,7 @@ NETS = [
     pytest.param("nasbench201", {"channels": 4, "cells_per_stage": 1}, 8, id="nasbench201-1"),
     pytest.param("nasbench201", {"channels": 3, "cells_per_stage": 2}, 8, id="nasbench201-2-odd-width"),
     *(pytest.param(name, {"channels": 4, "cells": 5}, 8, id=name) for name in SPACES if name != "nasbench201"),
+    pytest.param("macro", {"channels": 3, "cells": 8}, 9, id="macro-odd-width"),
     pytest.param("darts", {"channels": 3, "cells": 5}, 12, id="darts-odd-width"),
     pytest.param("darts", {"channels": 2, "cells": 3}, 16, id="darts-begins-with-a-reduction"),
     pytest.param("s1", {"channels": 3, "cells": 6}, 8, id="s1-odd-width"),

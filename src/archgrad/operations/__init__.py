@@ -1,6 +1,7 @@
 """The operations that an edge can compute, and how they share work on one input."""
 
 from archgrad.operations.base import Factory, Operation, Site, Source, Term, Vocabulary, Weighted
+from archgrad.operations.inverted import InvertedResidual, Projection
 from archgrad.operations.layers import (
     AveragePool,
     ConvBNReLU,
@@ -24,10 +25,12 @@ __all__ = [
     "FactorizedReduce",
     "Factory",
     "Identity",
+    "InvertedResidual",
     "MaxPool",
     "Noise",
     "NormedOperation",
     "Operation",
+    "Projection",
     "ReLUConvBN",
     "SeparableConv",
     "Site",

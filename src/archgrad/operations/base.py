@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -90,9 +90,11 @@ class Operation(nn.Module):
 
     A new operation needs only ``forward``. Override :meth:`mixed` to share work with other operations on the same
     input, or to fold the mixture weight into the last batch norm. Drop-path never drops one that is not ``droppable``.
+    To a ``residual`` operation the cell adds its input; drop-path drops only what is added to it.
     """
 
-    droppable: ClassVar[bool] = True
+    droppable: bool = True
+    residual: bool = False
 
     def mixed(self, source: Source, weight: Tensor) -> Term:
         """Return ``weight · self(source.x)`` as a product or as a pair; None contributes nothing."""

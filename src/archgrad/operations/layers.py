@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -210,7 +210,7 @@ class MaxPool(_Pool):
 class Identity(Operation):
     """The skip connection at stride 1; drop-path never drops it, as in DARTS."""
 
-    droppable: ClassVar[bool] = False
+    droppable = False
 
     def forward(self, x: Tensor) -> Tensor:
         """Return ``x``."""

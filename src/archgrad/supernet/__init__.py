@@ -1,6 +1,7 @@
 """The continuous network: forward(x, mixture), pure in its weights and the mixture."""
 
 from archgrad.supernet.cell import Edge, FixedCell, MixedCell, set_drop_path
+from archgrad.supernet.chain import FixedLayer, MixedLayer
 from archgrad.supernet.mixture import CellMixture, Mixture
 from archgrad.supernet.modifiers import EdgeWeights, Modifier, Purpose, SearchTime, merge_arguments
 from archgrad.supernet.modifiers.partial_channels import shuffle
@@ -16,7 +17,9 @@ __all__ = [
     "Edge",
     "EdgeWeights",
     "FixedCell",
+    "FixedLayer",
     "MixedCell",
+    "MixedLayer",
     "MixedNodeCell",
     "Mixture",
     "Modifier",

@@ -117,6 +117,7 @@ class MixedCell(_EdgeCell):
                 for choice, (operation, weight) in enumerate(zip(edge.operations, mixture.weights[index], strict=False))
                 if weight is not None
             ]
+            of_edge = _with_inputs(of_edge, edge.operations, source, mixture.weights[index])
             if mixture.skip and edge.skip is not None:
                 of_edge = with_skip(of_edge, edge.skip.mixed(source, source.x.new_full((), mixture.skip)))
             terms += of_edge
@@ -167,6 +168,17 @@ def _term(operation: Operation, source: Source, weight: Tensor, mixture: CellMix
     return found
 
 
+def _with_inputs(
+    terms: list[Term], operations: Sequence[Operation], source: Source, weights: Sequence[Tensor | None]
+) -> list[Term]:
+    """Add weight · source for every residual operation, in one term with a skip connection among the choices."""
+    own = [w for operation, w in zip(operations, weights, strict=False) if operation.residual and w is not None]
+    if not own:
+        return terms
+    total = torch.stack(own).sum(0)
+    return with_skip(terms, _by_image(source.x, total) if total.dim() else Weighted(source.x, total))
+
+
 def _by_image(term: Tensor | Weighted, weight: Tensor) -> Tensor:
     """Return ``weight[n]`` · term[n] for every image n."""
     plain, factor = term if isinstance(term, Weighted) else (term, weight.new_ones(()))
@@ -191,9 +203,9 @@ class FixedCell(_EdgeCell):
 
     def _term(self, operation: Operation, x: Tensor) -> Tensor:
         output: Tensor = operation(x)
-        if not (self.training and self.drop_path and operation.droppable):
-            return output
-        return output * kept_images(output, self.drop_path)
+        if self.training and self.drop_path and operation.droppable:
+            output = output * kept_images(output, self.drop_path)
+        return output + x if operation.residual else output
 
 
 def set_drop_path(network: nn.Module, probability: float) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.distributed.shard import drawn_rows
-from archgrad.operations import FactorizedReduce, Identity, Operation, Weighted
+from archgrad.operations import FactorizedReduce, Identity, Operation, Projection, Weighted
 from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime
 
 __all__ = ["SkipDropout", "is_skip", "kept_elements", "skip_dropout"]
@@ -46,8 +46,8 @@ class SkipDropout(Modifier):
 
 
 def is_skip(operation: Operation) -> bool:
-    """Tell whether a choice is a skip connection: the identity, or the factorized reduction at stride 2."""
-    return isinstance(operation, Identity | FactorizedReduce)
+    """Tell whether a choice is a skip connection: the identity, or what stands for it where the resolution changes."""
+    return isinstance(operation, Identity | FactorizedReduce | Projection)
 
 
 def skip_dropout(term: Tensor | Weighted, rate: float, generator: torch.Generator) -> Tensor | Weighted:
