@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
+from archgrad.spaces.nasbench201_cells import CELLS, OPERATIONS
 from archgrad.tables import AccuracyTable, ShortTrainings
-from archgrad.tables.nasbench201.cells import CELLS, OPERATIONS
 
 __all__ = ["install"]
 

@@ -43,6 +43,7 @@ from archgrad.studies import Benchmark, StudyPlan, Variant
 from archgrad.studies import study as study_module
 from archgrad.studies.folder import StudyFolder
 from archgrad.system.warn_once import forget_warnings
+from archgrad.tables.nasbench201 import measure_latency
 from tests.models.trained import model_of
 
 STORED = Path(__file__).parents[1] / "stored" / "run-1"
@@ -320,7 +321,7 @@ def stub_training(replace: Callable[[object, str, Any], None]) -> None:
     replace(export, "SUFFIXES", {**export.SUFFIXES, ".onnx": _begin, ".pt2": lambda model: (b"", model.network)})
     for place, name in (
         (Run, "start"), (study_module, "run_missing"), (inspecting, "evaluate_at_state"), (server.webbrowser, "open"),
-        (inspecting, "supernet_evaluation"), (server, "run_server"),
+        (inspecting, "supernet_evaluation"), (server, "run_server"), (measure_latency, "_seconds"),
     ):  # fmt: skip
         replace(place, name, _begin)
 

@@ -15,7 +15,7 @@ from archgrad.config.naming import named_config
 from archgrad.config.resolve import method_of, resolve
 from archgrad.discretizers import DISCRETIZERS
 from archgrad.recipes import RECIPE_GROUPS, RECIPES, described
-from archgrad.tables.nasbench201.cells import codes_by_name
+from archgrad.spaces.nasbench201_cells import codes_by_name
 
 BEST = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
 TINY = ["--channels", "4", "--cells", "1", "--limit", "40", "--batch-size", "20", "--threads", "1"]

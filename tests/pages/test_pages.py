@@ -8,18 +8,21 @@ import socket
 from pathlib import Path
 
 import pytest
+from latencies import additive, write_latencies
 from page_runs import HOSTILE, add_epoch, make_fit, make_run, make_training, write_mixture
 from starlette.testclient import TestClient
 
 from archgrad.errors import UserError
 from archgrad.pages import server
 from archgrad.pages.report import page_of, write_report
-from archgrad.pages.studies import page_of_study
+from archgrad.pages.studies import _scatters, page_of_study
 from archgrad.pages.watch import watch_app
 from archgrad.report.page import Page, to_html
 from archgrad.report.page.records import find_runs, read_run
 from archgrad.report.page.runs import page_of_runs
+from archgrad.spaces import Cost, Genotype
 from archgrad.studies import Study
+from archgrad.studies.results import TopArchitecture
 
 
 def payload_of(html: str) -> dict[str, object]:
@@ -281,3 +284,17 @@ def test_a_report_is_a_page(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="give run directories"):
         write_report([tmp_path / "empty"], tmp_path / "page.html")
     assert write_report([run], tmp_path / "page.html").is_file()
+
+
+def test_the_page_of_a_study_has_latencies_where_a_table_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "|skip_connect~0|+|skip_connect~0|skip_connect~1|+|skip_connect~0|skip_connect~1|nor_conv_1x1~2|"
+    top = [TopArchitecture(Genotype.parse(name), Cost(1_000_000, 5), {"cifar10": 87.0}, votes=2, of=3)]
+    monkeypatch.setenv("ARCHGRAD_DATA", str(tmp_path))
+    assert len(_scatters(top, "sum")) == 1
+    write_latencies(tmp_path / "nasbench201" / "latency.csv", [name])
+    size, latency = _scatters(top, "sum")
+    assert (size.points[0]["x"], latency.x) == (1.0, "milliseconds on sum at the benchmark's size")
+    assert latency.points == [{**size.points[0], "x": additive(name)}]
+    assert [len(_scatters(top, device)) for device in ("crossed", "raspi4")] == [2, 1]

@@ -12,9 +12,9 @@ import pytest
 from records101 import write
 
 from archgrad.errors import UserError
+from archgrad.spaces.nasbench201_cells import codes_by_name
 from archgrad.tables import convert_table, open_cells, open_table
 from archgrad.tables.nasbench101.official_file import mask_checksum
-from archgrad.tables.nasbench201.cells import codes_by_name
 
 HEADER = "arch,cifar10_test,cifar100_test,imagenet16_test\n"
 CELL = next(iter(codes_by_name()))

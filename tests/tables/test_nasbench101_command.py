@@ -9,7 +9,7 @@ from rich.console import Console
 
 from archgrad.callbacks.progress import reading_progress
 from archgrad.spaces.nasbench101 import Module
-from archgrad.tables.nasbench201.cells import codes_by_name
+from archgrad.spaces.nasbench201_cells import codes_by_name
 
 GENOTYPE = "[conv3x3-bn-relu~0][conv3x3-bn-relu~0,1][maxpool3x3~0,1][maxpool3x3~0,1][output~0,2]"
 MODULE = {

@@ -17,8 +17,8 @@ import pytest
 from archgrad.errors import UserError
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench201 import NASBench201
+from archgrad.spaces.nasbench201_cells import CELLS, EDGES, code_of, codes_by_name, genotype_of
 from archgrad.tables import TABLES, AccuracyTable, find_table, open_table
-from archgrad.tables.nasbench201.cells import CELLS, EDGES, code_of, codes_by_name, genotype_of
 from archgrad.tables.nasbench201.table import DATASETS
 
 SKIP = "|skip_connect~0|+|skip_connect~0|skip_connect~1|+|skip_connect~0|skip_connect~1|skip_connect~2|"

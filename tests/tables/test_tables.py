@@ -83,6 +83,9 @@ def test_a_new_table_is_queried(archgrad: Any, toy: None) -> None:
 
 def test_what_no_table_knows_is_said(archgrad: Any) -> None:
     code, _, err = archgrad("query", DARTS)
-    assert (code, "give a cell of NAS-Bench-201 or NAS-Bench-101" in " ".join(err.split())) == (2, True)
+    assert (code, "give a cell of NAS-Bench-201 or NAS-Bench-101 or NAS-Bench-Macro" in " ".join(err.split())) == (
+        2,
+        True,
+    )
     code, _, err = archgrad("query", "--best", "--table", "some.thing")
     assert (code, "must end in .csv for NAS-Bench-201, .parquet for NAS-Bench-101" in err) == (2, True)

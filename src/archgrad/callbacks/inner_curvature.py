@@ -59,4 +59,4 @@ class InnerCurvature(Callback):
     def _rate(self, point: EvaluationPoint, smallest: float, largest: float) -> float:
         if isinstance(self.lr, str):
             return largest_safe_rate(smallest, largest)
-        return point.descent_at(self.lr).lr
+        return point.rate(self.lr)

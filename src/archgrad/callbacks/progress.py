@@ -220,19 +220,21 @@ def _time(seconds: float) -> str:
 
 
 @contextmanager
-def reading_progress(console: Console, images: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function ``(read, total)`` that shows how much of a large file, or how many ``images``, are read.
+def reading_progress(
+    console: Console, images: bool = False, cells: bool = False
+) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function ``(done, total)`` that shows how much of a file or how many ``images`` are read, or cells timed.
 
     It shows a bar on a terminal, and a line for each tenth elsewhere, but none for few images.
     """
-    what, told = "reading images" if images else "reading the table (only once)", -1
+    what, told = "reading images" if images else "timing cells" if cells else "reading the table (only once)", -1
 
     def tell_tenths(done: int, total: int) -> None:
         nonlocal told
         tenth = 10 * done // total if total else 10
         if tenth > told and not (images and total < _FEWEST_IMAGES):
             told = tenth
-            _say(f"{what}: {10 * tenth} % of {f'{total:,}' if images else f'{total / 1e6:.1f} MB'}", console)
+            _say(f"{what}: {10 * tenth} % of {f'{total:,}' if images or cells else f'{total / 1e6:.1f} MB'}", console)
 
     if not console.is_terminal:
         yield tell_tenths

@@ -10,9 +10,10 @@ from typing import Any
 
 from archgrad.errors import UserError, unknown
 from archgrad.models import Model
-from archgrad.spaces import RESNET, SPACES, Genotype, NASNet, ResNet, SearchSpace, known_cells, named_space
+from archgrad.spaces import KNOWN_NETWORKS, SPACES, Genotype, NASNet, SearchSpace, known_cells, named_space
 from archgrad.spaces.nasbench101 import Module, pruned_genotype
 from archgrad.spaces.notation import LONGEST
+from archgrad.spaces.notation.chain_form import is_code
 from archgrad.system.files import exists, read_text
 
 __all__ = ["Architecture", "find_architecture", "read_architecture", "read_drawable", "short_name"]
@@ -39,14 +40,14 @@ def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) ->
     elif exists(Path(text) / "model.json"):
         model = Model.load(text)
         found = Architecture(model.space, model.genotype, model=model)
-    elif text == ResNet.name:
-        found = Architecture(ResNet(), RESNET)
+    elif text in KNOWN_NETWORKS:
+        found = Architecture(named_space(text), KNOWN_NETWORKS[text])
     elif text in known_cells():
         cell = known_cells()[text]
         found = Architecture(_at_published_size(cell.space()), cell.genotype)
     else:
-        if text.replace("-", "").isalnum() and not exists(Path(text)):
-            raise unknown("well-known cell", text, (*known_cells(), ResNet.name))
+        if text.replace("-", "").isalnum() and not is_code(text) and not exists(Path(text)):
+            raise unknown("well-known cell", text, (*known_cells(), *KNOWN_NETWORKS))
         genotype = read_architecture(text)
         if not isinstance(genotype, Genotype):
             raise UserError("a NAS-Bench-101 module has no space here; give a genotype, a run or a well-known cell.")
@@ -73,7 +74,8 @@ def read_architecture(text: str) -> Genotype | Module:
 
 def short_name(genotype: str, longest: int = 100) -> str:
     """Return the well-known name of a genotype, or its text; a longer one has a short name of its own."""
-    names = {str(cell.genotype): name for name, cell in known_cells().items()} | {str(RESNET): ResNet.name}
+    names = {str(cell.genotype): name for name, cell in known_cells().items()}
+    names |= {str(own): name for name, own in KNOWN_NETWORKS.items()}
     short = genotype if len(genotype) <= longest else f"cell {hashlib.sha256(genotype.encode()).hexdigest()[:6]}"
     return names.get(genotype, short)
 

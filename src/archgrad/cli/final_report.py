@@ -51,6 +51,7 @@ def final_report(result: SearchResult, run: Path) -> dict[str, Any]:
         "diagnosis": diagnosis_content(diagnosis),
         "sizes": {} if result.undecided else _sizes(result),
         "budgets": [] if result.undecided else _budgets(result),
+        "table": [] if result.undecided else _places(result),
         "next": _next(diagnosis.verdict, result, run),
         "run": str(run),
     }
@@ -72,7 +73,8 @@ def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         told = f"{metric.show(mixture)} with the mixture, {metric.show(one)} with this cell and the same weights"
         facts.append((metric.name, told))
     facts += [("size", f"{size} {where}") for where, size in summary["sizes"].items()]
-    return [*facts, *(("budget", text) for text in summary["budgets"])]
+    facts += [("budget", text) for text in summary["budgets"]]
+    return [*facts, *(("table", text) for text in summary["table"])]
 
 
 def _sizes(result: SearchResult) -> dict[str, str]:
@@ -101,6 +103,19 @@ def _budgets(result: SearchResult) -> list[str]:
     shape = NetworkShape(whole.outputs, whole.data.channels, whole.data.shape[1:])
     penalties = [part for part in whole.parts.method.regularizers if isinstance(part, CostPenalty)]
     return [part.compare(whole.space, result.genotype, shape) for part in penalties]
+
+
+def _places(result: SearchResult) -> list[str]:
+    """Return for each accuracy of the architecture in a table how many of all are worse."""
+    found, space = list[str](), result.space
+    for table in tables_for(space.name):
+        for measure, accuracy in result.history[-1].items():
+            values = table.values(space, measure) if measure.startswith("oracle_") else None
+            if values:
+                worse = 100 * sum(value < accuracy for value in values) / len(values)
+                name = measure.removeprefix("oracle_").replace("_", " ")
+                found.append(f"{accuracy:.2f} % {name}; {worse:.1f} % of all {len(values):,} architectures are worse")
+    return found
 
 
 def _size_of(space: SearchSpace, images: Mapping[str, Any]) -> str:

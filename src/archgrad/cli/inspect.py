@@ -37,6 +37,7 @@ from archgrad.report import draw_panels, panels_of
 from archgrad.report.figure import can_draw
 from archgrad.system.files import write_text
 from archgrad.tasks import MetricInfo
+from archgrad.training.weight_training import WeightTraining
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -236,7 +237,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     It averages over ``batches`` pairs of batches; the reference of each takes ``steps`` Hessian products.
     """
     setup, state, stage = _reopen(folder, device)
-    estimators = _estimators(setup.method.hypergradient, setup.weights.is_sgd)
+    estimators = _estimators(setup.method.hypergradient, setup.weights)
     references, rows = [], []
     for batch in range(batches):
         say(f"batch {batch + 1} of {batches}: {len(estimators)} estimates, reference of {steps} steps", console)
@@ -257,8 +258,8 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     return found
 
 
-def _estimators(own: Hypergradient, sgd: bool) -> dict[str, Hypergradient]:
-    """Return the run's own estimator and the others to compare, by name; without ``sgd``, none that assumes it."""
+def _estimators(own: Hypergradient, training: WeightTraining) -> dict[str, Hypergradient]:
+    """Return the run's own estimator and the others to compare, by name, that know the training."""
     series: dict[str, Hypergradient] = {
         f"Neumann, {terms} terms": Neumann(terms, products="forward") for terms in (0, 1, 2, 5)
     }
@@ -271,7 +272,7 @@ def _estimators(own: Hypergradient, sgd: bool) -> dict[str, Hypergradient]:
         "Neumann, 5 terms, auto": Neumann(5, "auto", products="forward"),
         "amended": Amended(products="forward"),
     }
-    return {name: one for name, one in known.items() if sgd or not one.assumes_sgd}
+    return {name: one for name, one in known.items() if one.knows(training)}
 
 
 def show_estimates(found: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ from archgrad.parts.fields import described
 from archgrad.parts.knobs import knobs_of
 from archgrad.parts.registry import Registry
 from archgrad.spaces.known import KnownCell, known_cells
+from archgrad.tables.nasbench201.latency import describe_device, describe_devices
 from archgrad.workflows.presets import PRESETS
 
 __all__ = ["FAMILIES", "KINDS", "list_all", "list_one", "list_settings", "methods_page", "published_texts", "shown"]
@@ -143,6 +144,7 @@ KINDS: dict[str, Kind] = {
         lambda name: _detailed(name, source_names()[name], ("augmentation", data.Augmentation())),
     ),
     "genotypes": Kind(lambda: {name: _genotype_row(cell) for name, cell in known_cells().items()}, _genotype_details),
+    "devices": Kind(describe_devices, describe_device),
     "presets": Kind(lambda: {name: [preset.about] for name, preset in PRESETS.items()}, _preset_details),
 }
 

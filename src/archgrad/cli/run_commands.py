@@ -221,6 +221,9 @@ def fit(
             help="Afterwards train the model and its best rival with so many seeds each, for equal time. [-]",
         ),
     ] = None,
+    start_from: Annotated[
+        Path | None, typer.Option(help="Trained model that competes too, and begins with its weights. [none]")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -236,6 +239,8 @@ def fit(
             "--model", metavar="MODEL", help="Write the model here too: a folder, or FILE.onnx or FILE.pt2. [-]"
         ),
     ] = None,
+    callback: Callbacks = None,
+    tensorboard: TensorBoard = False,
     out: _Out = None,
     as_json: AsJson = False,
     **options: Any,
@@ -259,7 +264,8 @@ def fit(
 
     limits: dict[str, Any] = {"max_params": max_params, "max_madds": max_madds, "max_latency": max_latency}
     own = {
-        "budget": budget, "test": test, "target": target, "compare": compare,
+        "budget": budget, "test": test, "target": target, "compare": compare, "start_from": start_from,
+        "callback": callback_names(callback, tensorboard),
         "settings": dict(map(parse_setting, settings or [])), "command": shlex.join(["archgrad", *sys.argv[1:]]),
     }  # fmt: skip
     given = {name: value for name, value in {**options, **own, **limits}.items() if value is not None}

@@ -16,8 +16,8 @@ from archgrad.cli.options import AsJson, with_config_options
 from archgrad.errors import UserError
 
 __all__ = [
-    "convert", "cost", "draw", "export", "inspect", "list_", "plot", "predict", "query", "report", "status", "top",
-    "watch",
+    "convert", "cost", "draw", "export", "inspect", "list_", "measure_latency", "plot", "predict", "query", "report",
+    "status", "top", "watch",
 ]  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def list_(
         typer.Argument(
             metavar="WHAT",
             help="spaces, methods, relaxations, hypergradients, optimizers, regularizers, discretizers, callbacks, "
-            "blackbox, tasks, data, genotypes or presets.",
+            "blackbox, tasks, data, genotypes, devices or presets.",
         ),
     ],
     name: Annotated[str | None, typer.Argument(help="One of them, or all: show every setting.")] = None,
@@ -125,26 +125,37 @@ def query(
     genotype: Annotated[
         str | None,
         typer.Argument(
-            help="A NAS-Bench-201 or -1Shot1 genotype, a NAS-Bench-101 module as JSON, or a file or run directory "
-            "with one."
+            help="A NAS-Bench-201, -1Shot1 or -Macro genotype, a NAS-Bench-101 module as JSON, or a file or run "
+            "directory with one."
         ),
     ] = None,
     table: Annotated[
         Path | None,
         typer.Option(
             help="Accuracy table: CSV for NAS-Bench-201 [ARCHGRAD_DATA, then archgrad[nasbench201]], what `archgrad "
-            "convert` made for NAS-Bench-101 [ARCHGRAD_DATA]."
+            "convert` made for NAS-Bench-101 [ARCHGRAD_DATA], JSON for NAS-Bench-Macro [ARCHGRAD_DATA]."
         ),
     ] = None,
     best: Annotated[bool, typer.Option("--best", help="Look up the best cell of the table instead.")] = False,
+    device: Annotated[
+        str | None, typer.Option(help="Show its latency instead, on a device of `archgrad list devices`, or on all.")
+    ] = None,
+    latency_table: Annotated[
+        Path | None, typer.Option(help="CSV file of latencies, as of `archgrad measure-latency`. [ARCHGRAD_DATA]")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look up the accuracy of a cell of NAS-Bench-201, -101 or -1Shot1, and its size."""
+    """Look up accuracy and size of a cell of NAS-Bench-201, -101, -1Shot1 or -Macro, or its latency on devices."""
     from archgrad.cli.architecture import read_architecture
     from archgrad.cli.console import print_result
-    from archgrad.tables import find_best, look_up
+    from archgrad.tables import find_best, look_up, look_up_latency
 
-    if genotype is not None and not best:
+    if device is not None or latency_table is not None:
+        if genotype is None or best or table is not None:
+            raise UserError("--device and --latency-table are about a given cell; leave --best and --table out.")
+        cell = read_architecture(genotype)
+        answer = look_up_latency(str(cell), device or "all", latency_table)
+    elif genotype is not None and not best:
         answer = look_up(read_architecture(genotype), table)
     elif best and genotype is None and table is not None:
         answer = find_best(table)
@@ -332,6 +343,44 @@ def convert(
         columns = convert_table(source, out, progress)
     text = "\n".join([str(out), *(f"  {name:<21} {count} cells" for name, count in columns.items())])
     print_result({"table": str(out), "columns": columns}, lambda content: text, as_json)
+
+
+def measure_latency(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Table to write, or to go on with.")] = Path("latency.csv"),
+    cells: Annotated[
+        int, typer.Option(min=30, max=15_625, help="How many cells are timed; all others are predicted.")
+    ] = 100,
+    device: Annotated[str, typer.Option(help="Name of this machine in the table.")] = "here",
+    image_size: Annotated[int, typer.Option(min=8, max=1024, help="Side of the images in pixels.")] = 32,
+    batch_size: Annotated[int, typer.Option(min=1, max=4096, help="Images per batch.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="CPU threads.")] = 1,
+    channels: Annotated[int, typer.Option(min=1, max=1024, help="Width of the first cells.")] = 16,
+    depth: Annotated[int, typer.Option(min=1, max=100, help="Cells per stage.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Time cells of NAS-Bench-201 on this machine, and write the latencies of all of them as a table.
+
+    A table that was stopped goes on. Searches use it with --set cost-penalty.metric=latency --set
+    cost-penalty.table=FILE.
+    """
+    from archgrad.callbacks.progress import reading_progress
+    from archgrad.cli.console import errors, print_result
+    from archgrad.spaces import NASBench201
+    from archgrad.tables.nasbench201.measure_latency import Setting, measure_table
+
+    setting = Setting(NASBench201(channels=channels, cells_per_stage=depth), image_size, batch_size, threads)
+    with reading_progress(errors(), cells=True) as progress:
+        found = measure_table(out, setting, device, cells, progress)
+    fit = found.fit
+    text = (
+        f"{out}\n  {fit.cells} cells measured, the others predicted\n  additive fit: R² {fit.r2:.4f}, rank correlation "
+        f"{fit.rank_correlation:.4f}; R² of cells left out of the fit: {found.left_out_r2:.4f}"
+    )
+    content = {
+        "table": str(out), "measured": fit.cells, "r2": fit.r2, "rank_correlation": fit.rank_correlation,
+        "left_out_r2": found.left_out_r2,
+    }  # fmt: skip
+    print_result(content, lambda content: text, as_json)
 
 
 def export(

@@ -17,12 +17,15 @@ from archgrad.studies.plan import PlannedRun
 from archgrad.studies.results import BenchmarkResults, TopArchitecture
 from archgrad.studies.summary import BenchmarkSummary, detail_table, main_table, pair_table
 from archgrad.studies.tables import ResultTable
+from archgrad.tables import find_latencies
 
 __all__ = ["page_of_study"]
 
 _TOP = 6
 _MOST_POINTS = 60
 """So many architectures are points of size against accuracy."""
+_DEVICE = "raspi4"
+"""The device whose latency stands against accuracy, unless all searches are for another."""
 _SHOWN = 12
 """So many measures have curves, beside those of :data:`HEALTH`."""
 
@@ -62,7 +65,7 @@ def page_of_study(folder: Path, links: Mapping[Path, str] | None = None) -> Page
         bands=_bands(study, groups, results, [(groups.index(run.group), run.read) for run in begun], measures),
         cells=cells.drawn,
         found=found,
-        scatters=_scatters(top),
+        scatters=_scatters(top, study.plan.common.get("settings", {}).get("cost-penalty.device", _DEVICE)),
         tables=[table for one in summaries for table in _tables(one, len(summaries) > 1)],
         notes=[sentence for one in summaries for sentence in one.unlike],
         findings=[f"{name}: {reason}" for one in summaries for name, reason in one.failed.items()],
@@ -173,7 +176,8 @@ def _about(one: TopArchitecture) -> str:
     return ", ".join([*accuracies, str(one.cost)])
 
 
-def _scatters(top: Sequence[TopArchitecture]) -> list[Scatter]:
+def _scatters(top: Sequence[TopArchitecture], device: str) -> list[Scatter]:
+    """Return accuracy against size, and against latency where a table has it."""
     known = [one for one in top if one.accuracies]
     if not known:
         return []
@@ -183,7 +187,13 @@ def _scatters(top: Sequence[TopArchitecture]) -> list[Scatter]:
         for one in known
         if name in one.accuracies
     ]
-    return [Scatter("million parameters of the searched size", f"{name}, accuracy (%)", points)]
+    found = [Scatter("million parameters of the searched size", f"{name}, accuracy (%)", points)]
+    latencies = find_latencies() if known[0].genotype.names == ("cell",) else None
+    if latencies is not None and device in latencies.devices:
+        times = [latencies.milliseconds(one.genotype, device) for one in known if name in one.accuracies]
+        timed = [{**point, "x": time} for point, time in zip(points, times, strict=True) if time is not None]
+        found.append(Scatter(f"milliseconds on {device} at the benchmark's size", f"{name}, accuracy (%)", timed))
+    return found
 
 
 def _tables(summary: BenchmarkSummary, several: bool) -> list[PageTable]:

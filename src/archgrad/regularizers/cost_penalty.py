@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -14,6 +15,7 @@ from archgrad.parts.fields import NonNegative, Probability, check_value
 from archgrad.regularizers.base import OuterStep, Regularizer
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.spaces.cost_model import CostMetric, CostModel, NetworkShape
+from archgrad.spaces.latency_table import open_latencies
 from archgrad.system.amounts import read_amount, read_seconds
 
 __all__ = ["CostPenalty"]
@@ -50,6 +52,10 @@ class CostPenalty(Regularizer):
 
     Latencies come from a table: the median of warm runs of each operation at each width, stride and resolution, and a
     fixed rest. A run measures it once and keeps it. The time of the whole network may differ from the sum.
+
+    With a ``device``, such as raspi4, they come from a table of whole cells of NAS-Bench-201 on devices: the file
+    ``table``, or the one in ``$ARCHGRAD_DATA``. The costs of choices are then the least squares fit to it
+    (:func:`archgrad.spaces.latency_table.fit_latencies`), and what is kept within the target is the cell's own value.
     """
 
     depends_on_size: ClassVar[bool] = True
@@ -58,6 +64,8 @@ class CostPenalty(Regularizer):
     target: float | str | None = None
     weight: NonNegative = 1.0
     margin: Probability = 0.2
+    device: str | None = None
+    table: str | None = None
     model: CostModel | None = field(default=None, compare=False, repr=False, metadata={"knob": False})
 
     def __post_init__(self) -> None:
@@ -69,6 +77,19 @@ class CostPenalty(Regularizer):
             raise UserError(
                 f"target of CostPenalty is {self.target:g}; it must be greater than 0, such as 600M or 5ms."
             )
+
+        if self.has_table and self.metric != "latency":
+            raise UserError(
+                f"device and table of CostPenalty are about latencies, and its metric is {self.metric}; set "
+                f"cost-penalty.metric=latency, or leave them out."
+            )
+        if self.table is not None and not self.table.startswith("~"):  # a run may be resumed in another folder
+            object.__setattr__(self, "table", str(Path(self.table).absolute()))
+
+    @property
+    def has_table(self) -> bool:
+        """Whether the latencies are those of a table, not of this machine."""
+        return self.device is not None or self.table is not None
 
     @property
     def limit(self) -> float:
@@ -88,14 +109,22 @@ class CostPenalty(Regularizer):
     def bound(self, space: SearchSpace, shape: NetworkShape, measured: Any = None) -> CostPenalty:
         """Return this penalty with the costs of this space's networks; reject a target that none of them meets."""
         check_value("space", space, SearchSpace)
-        model = CostModel.measure(space, self.metric, shape, measured)
+        model = self._model(space, shape, measured)
         if model.lowest > self.limit:
+            where, ways = "at this size", ", fewer channels or cells, or smaller images"
+            if self.has_table:
+                where, ways = f"on {model.device}", ""
             raise UserError(
                 f"target of CostPenalty is {self.shown(self.limit)}, but the cheapest architecture of the space "
-                f"{space.name!r} takes {self.shown(model.lowest)} at this size; give a higher target, fewer channels "
-                f"or cells, or smaller images."
+                f"{space.name!r} takes {self.shown(model.lowest)} {where}; give a higher target{ways}."
             )
         return replace(self, model=model)
+
+    def _model(self, space: SearchSpace, shape: NetworkShape, measured: Any = None) -> CostModel:
+        if not self.has_table:
+            return CostModel.measure(space, self.metric, shape, measured)
+        table = open_latencies(self.table)
+        return CostModel.of_device(space, shape, table, table.device(self.device), measured)
 
     @property
     def measured(self) -> Any:
@@ -124,9 +153,12 @@ class CostPenalty(Regularizer):
 
     def compare(self, space: SearchSpace, genotype: Genotype, shape: NetworkShape) -> str:
         """Say what the network of a genotype costs, as searched, and what part of the target that is."""
-        cost = CostModel(space, self.metric, shape, None).cost(genotype)
+        model = self._model(space, shape) if self.has_table else CostModel(space, self.metric, shape, None)
+        cost, where = model.cost(genotype), ""
+        if model.known is not None:
+            where = f" on {model.device} in its table ({self.shown(model.predicted(genotype))} by the additive fit)"
         verdict = "within" if cost <= self.limit else "over"
-        return f"{self.shown(cost)}, {cost / self.limit:.0%} of {self.shown(self.limit)}: {verdict} the target"
+        return f"{self.shown(cost)}{where}, {cost / self.limit:.0%} of {self.shown(self.limit)}: {verdict} the target"
 
     def shown(self, cost: float) -> str:
         """Return a cost with its unit.

@@ -7,10 +7,13 @@ from archgrad.parts.registry import Registry
 from archgrad.spaces.amended import AmendedA1, AmendedA2
 from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges
+from archgrad.spaces.chain import Chain
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.darts import DARTS
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
 from archgrad.spaces.known import KnownCell, known_cells
+from archgrad.spaces.macro import Macro
+from archgrad.spaces.mobile import MOBILENET, Mobile, MobileNet
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.nasnet import NASNet
@@ -21,6 +24,8 @@ from archgrad.spaces.staged import StagedNet, StagedSpace
 
 __all__ = [
     "DARTS",
+    "KNOWN_NETWORKS",
+    "MOBILENET",
     "PLAIN_SPACES",
     "RESNET",
     "S1",
@@ -34,11 +39,15 @@ __all__ = [
     "CellGenotype",
     "CellPlan",
     "CellViews",
+    "Chain",
     "Cost",
     "Decision",
     "DecisionBlock",
     "Genotype",
     "KnownCell",
+    "Macro",
+    "Mobile",
+    "MobileNet",
     "NASBench1Shot1",
     "NASBench201",
     "NASNet",
@@ -60,13 +69,18 @@ SPACES = Registry[SearchSpace](
     {
         **{space.name: space for space in (NASBench201, DARTS, S1, S2, S3, S4, AmendedA1, AmendedA2)},
         **{f"nasbench1shot1-{number}": partial(NASBench1Shot1, number=number) for number in (1, 2, 3)},
+        **{space.name: space for space in (Macro, Mobile)},
     },
 )
 """The names on the command line."""
 
 
-PLAIN_SPACES: Mapping[str, Callable[..., SearchSpace]] = {NASNet.name: NASNet, ResNet.name: ResNet}
+PLAIN_SPACES: Mapping[str, Callable[..., SearchSpace]] = {space.name: space for space in (NASNet, ResNet, MobileNet)}
 """Spaces for plain networks, which have no supernet."""
+
+
+KNOWN_NETWORKS: Mapping[str, Genotype] = {ResNet.name: RESNET, MobileNet.name: MOBILENET}
+"""Networks that are a space of one genotype, by its name."""
 
 
 def named_space(name: str) -> SearchSpace:

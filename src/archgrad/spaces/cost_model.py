@@ -18,6 +18,7 @@ from archgrad.spaces.build import CellPlan
 from archgrad.spaces.choice_costs import ChoiceCosts, Selected, exchanges, selected_choices, weights_of
 from archgrad.spaces.cost import ImageSize, count_parameters, count_parts, measure_latency, time_parts
 from archgrad.spaces.genotype import Genotype
+from archgrad.spaces.latency_table import LatencyTable, fit_latencies
 from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import Edge, FixedCell
 from archgrad.system import random_streams
@@ -48,12 +49,16 @@ class CostModel:
     Where operations are on edges, the cost is a sum: ``table``. Elsewhere, as in NAS-Bench-1Shot1, choices change the
     width of each other's operations, and the table is None. There the costs of choices are differences: those by which
     the cost of one whole network changes if the choice takes the place of another.
+
+    Latencies of another ``device`` come from its table of whole cells, ``known``; the sum is then fitted to them.
     """
 
     space: SearchSpace
     metric: CostMetric
     shape: NetworkShape
     table: ChoiceCosts | None
+    known: LatencyTable | None = None
+    device: str = ""
     _around: dict[Genotype, ChoiceCosts] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -67,6 +72,14 @@ class CostModel:
                 f"expected; choose the metric madds or params, or a space with operations on edges."
             )
         return model
+
+    @classmethod
+    def of_device(
+        cls, space: SearchSpace, shape: NetworkShape, known: LatencyTable, device: str, measured: object = None
+    ) -> CostModel:
+        """Fit the latencies of a device; ``measured`` is what :attr:`measured` gave before."""
+        table = _read_table(space, measured) or fit_latencies(space, known.columns[device]).costs
+        return cls(space, "latency", shape, table, known, device)
 
     @property
     def measured(self) -> dict[str, Any] | None:
@@ -96,14 +109,24 @@ class CostModel:
         return self._differences(self._strongest(probabilities))
 
     def cost(self, genotype: Genotype) -> float:
-        """Return the true cost of an architecture's network; a latency is measured."""
+        """Return the true cost of an architecture's network; a latency is measured, or that of the device's table.
+
+        A cell that the table lacks has the latency of the fitted sum.
+        """
         classes, channels, size = self.shape
+        if self.known is not None:
+            time = self.known.milliseconds(genotype, self.device)
+            return self.predicted(genotype) if time is None else time / 1000
         if self.metric == "latency":
             with SavedRandomState(torch.device("cpu")).replay():
                 network = self.space.network(genotype, num_classes=classes, input_channels=channels)
             return measure_latency(network, channels, size)
         found = self.space.cost(genotype, **self.shape._asdict())
         return float(found.multiply_adds if self.metric == "madds" else found.parameters)
+
+    def predicted(self, genotype: Genotype) -> float:
+        """Return the cost of an architecture as the sum over its choices."""
+        return self.around({}).of(selected_choices(self.space.blocks, genotype))
 
     def reduced(self, genotype: Genotype, probabilities: Mapping[str, Tensor], limit: float) -> Genotype:
         """Return the architecture itself, or one like it whose cost is within the limit.
@@ -150,7 +173,9 @@ class CostModel:
         return free.select(probabilities)
 
     def _amount(self, selected: Selected) -> float:
-        return self.cost(self.space.genotype(selected)) if self.table is None else self.table.of(selected)
+        if self.table is None or self.known is not None:
+            return self.cost(self.space.genotype(selected))
+        return self.table.of(selected)
 
     def _differences(self, selected: Selected) -> ChoiceCosts:
         """Return the cost of a selection, and by how much an exchange for each choice changes it on average."""

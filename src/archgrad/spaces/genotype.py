@@ -94,7 +94,7 @@ class Genotype:
     @classmethod
     @checked
     def parse(cls, text: str) -> Genotype:
-        """Read JSON, a NAS-Bench-201 string, printed DARTS cells or nodes in brackets."""
+        """Read JSON, a NAS-Bench-201 string, printed DARTS cells, nodes in brackets or a chain."""
         from archgrad.spaces import notation
 
         return notation.parse(text)
@@ -136,7 +136,7 @@ class Genotype:
 
     @checked
     def format(self, name: str) -> str:
-        """Print in a named notation: ``json``, ``nasbench201``, ``darts`` or ``nodes``."""
+        """Print in a named notation: ``json``, ``nasbench201``, ``darts``, ``nodes`` or ``chain``."""
         from archgrad.spaces import notation
 
         text = look_up("notation", name, notation.WRITERS)(self)

@@ -57,6 +57,8 @@ class SearchSpace(ABC):
     """The width and depth at which its architectures are compared in the literature, by field; empty where unknown."""
     compared_images: ClassVar[Mapping[str, int]] = {"input_channels": 3, "image_size": 32}
     """The images of that comparison: CIFAR's."""
+    has_own_depth: ClassVar[bool] = False
+    """Whether each layer is decided separately, so that a genotype fits networks of one depth only."""
     has_auxiliary_head: ClassVar[bool] = False
     """Whether its supernet can have an auxiliary head."""
 

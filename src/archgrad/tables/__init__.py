@@ -8,13 +8,16 @@ from pathlib import Path
 from archgrad.errors import UserError
 from archgrad.parts.fields import checked
 from archgrad.spaces import SearchSpace
+from archgrad.spaces.latency_table import LatencyTable, find_latencies, open_latencies
 from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, oracle_measure
 from archgrad.tables.nasbench101.lookup import CellOracle, NASBench101Table
 from archgrad.tables.nasbench101.parquet_file import convert_table
 from archgrad.tables.nasbench101.table import CellRecord, CellTable, find_cells, open_cells
+from archgrad.tables.nasbench201.latency import look_up_latency
 from archgrad.tables.nasbench201.lookup import AccuracyOracle, NASBench201Table
 from archgrad.tables.nasbench201.short_trainings import ShortTrainings, open_short_trainings
 from archgrad.tables.nasbench201.table import Accuracies, AccuracyTable, find_table, open_table
+from archgrad.tables.nasbench_macro import MacroOracle, MacroTable, NASBenchMacroTable, find_macro_table
 
 __all__ = [
     "TABLES",
@@ -26,6 +29,9 @@ __all__ = [
     "CellOracle",
     "CellRecord",
     "CellTable",
+    "LatencyTable",
+    "MacroOracle",
+    "MacroTable",
     "Oracle",
     "ShortTrainings",
     "Table",
@@ -33,9 +39,13 @@ __all__ = [
     "datasets",
     "find_best",
     "find_cells",
+    "find_latencies",
+    "find_macro_table",
     "find_table",
     "look_up",
+    "look_up_latency",
     "open_cells",
+    "open_latencies",
     "open_short_trainings",
     "open_table",
     "oracle_measure",
@@ -43,7 +53,11 @@ __all__ = [
     "tables_for",
 ]
 
-TABLES: dict[str, Table] = {"nasbench201": NASBench201Table(), "nasbench101": NASBench101Table()}
+TABLES: dict[str, Table] = {
+    "nasbench201": NASBench201Table(),
+    "nasbench101": NASBench101Table(),
+    "nasbench-macro": NASBenchMacroTable(),
+}
 """All tables, for searches and ``archgrad query``."""
 
 

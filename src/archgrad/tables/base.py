@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 from archgrad.callbacks import Callback, Measures, SearchView
 from archgrad.diagnostics import Snapshot
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module
-from archgrad.system.files import existing_path
 
 __all__ = [
     "Answer",
@@ -22,13 +19,10 @@ __all__ = [
     "Oracle",
     "Progress",
     "Table",
-    "data_files",
-    "load_once",
     "oracle_measure",
 ]
 
 Cell = Genotype | Module
-Loaded = TypeVar("Loaded")
 
 Progress = Callable[[int, int], object]
 """Called now and then with the bytes read so far and their total."""
@@ -98,25 +92,6 @@ class Table(ABC):
     @abstractmethod
     def best(self, path: Path) -> Answer:
         """Return the answer about the table's best cell by test accuracy on CIFAR-10."""
-
-
-def data_files(folder: str, *names: str) -> list[Path]:
-    """Return those of the named files that are in a folder of ``$ARCHGRAD_DATA``."""
-    data = os.environ.get("ARCHGRAD_DATA")
-    return [path for name in names if data and (path := Path(data, folder, name)).exists()]
-
-
-def load_once(load: Callable[[Path], Loaded], path: str | Path, what: str) -> Loaded:
-    """Return what ``load`` reads from a file; a file that has not changed is not read again."""
-    found = existing_path(path, what).resolve()
-    status = found.stat()
-    loaded: Loaded = _load_version(load, found, status.st_mtime_ns, status.st_size)
-    return loaded
-
-
-@cache
-def _load_version(load: Callable[[Path], Any], path: Path, modified: int, size: int) -> Any:
-    return load(path)
 
 
 def oracle_measure(dataset: str, label: str, quantity: str = "oracle") -> str:

@@ -13,8 +13,9 @@ from archgrad.errors import UserError, shortened
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module, module_of
 from archgrad.spaces.notation.node_form import BLOCKS
+from archgrad.system.data_files import data_files
 from archgrad.system.warn_once import warn_once
-from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, data_files, oracle_measure
+from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, oracle_measure
 from archgrad.tables.nasbench101.parquet_file import PUBLISHED_FILES
 from archgrad.tables.nasbench101.table import (
     EPOCHS,

@@ -18,7 +18,7 @@ from archgrad.errors import UserError
 from archgrad.parts.fields import check_value, checked
 from archgrad.spaces import Genotype, NASBench1Shot1
 from archgrad.spaces.nasbench101 import Module, genotype_of, module_of
-from archgrad.tables.base import data_files, load_once
+from archgrad.system.data_files import data_files, load_once
 from archgrad.tables.nasbench101.official_file import TrainingRun, module_from
 from archgrad.tables.nasbench101.parquet_file import (
     PUBLISHED_CELLS,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from archgrad.errors import UserError, reason
+from archgrad.spaces.nasbench201_cells import CELLS, codes_by_name
 from archgrad.system.files import open_regular
-from archgrad.tables.nasbench201.cells import CELLS, codes_by_name
 
 __all__ = ["SHORT_COLUMNS", "TEST_COLUMNS", "VALIDATION_COLUMNS", "needed_columns", "read_columns"]
 

@@ -10,8 +10,8 @@ from typing import Any
 from archgrad.callbacks import Measures
 from archgrad.errors import UserError, unknown
 from archgrad.spaces import Genotype, NASBench201, SearchSpace
+from archgrad.spaces.nasbench201_cells import codes_without
 from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, oracle_measure
-from archgrad.tables.nasbench201.cells import codes_without
 from archgrad.tables.nasbench201.csv_file import VALIDATION_COLUMNS
 from archgrad.tables.nasbench201.table import (
     DATASETS,

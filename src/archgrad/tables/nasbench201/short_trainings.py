@@ -12,8 +12,8 @@ from pathlib import Path
 from archgrad.errors import UserError
 from archgrad.parts.fields import checked
 from archgrad.spaces.genotype import Genotype
-from archgrad.tables.base import data_files, load_once
-from archgrad.tables.nasbench201.cells import code_of
+from archgrad.spaces.nasbench201_cells import code_of
+from archgrad.system.data_files import data_files, load_once
 from archgrad.tables.nasbench201.csv_file import SHORT_COLUMNS, needed_columns, read_columns
 from archgrad.tables.nasbench201.table import column_of
 

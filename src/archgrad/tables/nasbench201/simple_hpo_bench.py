@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from archgrad.errors import UserError, reason
+from archgrad.spaces.nasbench201_cells import CELLS, OPERATIONS
 from archgrad.system.restricted_pickle import read_pickle
-from archgrad.tables.nasbench201.cells import CELLS, OPERATIONS
 
 __all__ = ["package_folder", "package_source", "read_package"]
 

