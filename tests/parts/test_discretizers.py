@@ -10,16 +10,20 @@ from archgrad.discretizers import (
     Argmax,
     BestSampled,
     Discretizer,
+    Evolved,
     LimitedSkips,
     Perturbation,
     SupernetEvaluation,
+    Threshold,
     strongest_choices,
 )
 from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace
 
 MEMBERS: dict[str, Discretizer] = {
     "argmax": Argmax(),
+    "threshold": Threshold(),
     "best_sampled": BestSampled(samples=3),
+    "evolved": Evolved(population=4, rounds=2, parents=2),
     "perturbation": Perturbation(),
     "limited_skips": LimitedSkips(Argmax(), 2),
 }
@@ -62,7 +66,11 @@ def test_a_decided_search_gives_what_it_decided(member: Discretizer, name: str) 
     assert member.select(space, decided, evaluation()) == wanted
 
 
-BY_RANK = [pair for pair in PAIRS if pair.values[0] not in (MEMBERS["best_sampled"], MEMBERS["limited_skips"])]
+BY_RANK = [
+    pair
+    for pair in PAIRS
+    if pair.values[0] not in [MEMBERS[name] for name in ("best_sampled", "evolved", "limited_skips")]
+]
 
 
 @pytest.mark.parametrize(("member", "name"), BY_RANK)

@@ -18,6 +18,7 @@ from archgrad.bilevel.descent import Descent
 from archgrad.bilevel.problem import BilevelProblem
 from archgrad.errors import UserError
 from archgrad.hypergradients import (
+    SOBA,
     T1T2,
     Amended,
     Batches,
@@ -25,20 +26,26 @@ from archgrad.hypergradients import (
     ExactImplicit,
     FirstOrder,
     Hypergradient,
-    Implicit,
     Neumann,
-    Reverse,
+    Nystrom,
+    SecondOrder,
+    SharpnessAware,
     TruncatedReverse,
     Unrolled,
+    evaluate_at,
 )
 
 LR = 0.05
-WITH_PRODUCTS: dict[str, Implicit | Reverse] = {
+WITH_PRODUCTS: dict[str, SecondOrder] = {
     "unrolled": Unrolled(lr=LR),
     "t1_t2": T1T2(),
     "neumann": Neumann(2, LR),
     "neumann_auto": Neumann(2, "auto"),
     "conjugate_gradient": ConjugateGradient(4),
+    "warm_start": ConjugateGradient(4, warm_start=True),
+    "nystrom": Nystrom(3, 0.5, 2),
+    "soba": SOBA(LR),
+    "soba_momentum": SOBA(LR, 0.5, 0.1),
     "all_steps": TruncatedReverse(3, 3, lr=LR),
     "truncated_reverse": TruncatedReverse(4, 2, lr=LR),
     "exact_implicit": ExactImplicit(),
@@ -54,7 +61,14 @@ MEMBERS |= {
     f"{name}-crossed": dataclasses.replace(member, products="finite", kinks="crossed")
     for name, member in WITH_PRODUCTS.items()
 }
+MEMBERS |= {
+    "sharpness_aware": SharpnessAware(),
+    "sharpness_aware-neumann": SharpnessAware(0.2, Neumann(2, LR)),
+    "sharpness_aware-truncated": SharpnessAware(0.2, TruncatedReverse(4, 2, lr=LR)),
+}
 every_member = pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
+AT_ALPHA = {name: member for name, member in MEMBERS.items() if not isinstance(member, SharpnessAware)}
+every_at_alpha = pytest.mark.parametrize("member", AT_ALPHA.values(), ids=AT_ALPHA)
 Tensors = dict[str, Tensor]
 ABOUT = {"rtol": 1e-6, "atol": 1e-9}
 """What differences of float64 gradients of a quadratic loss reach."""
@@ -211,7 +225,9 @@ def test_an_estimate_reads_as_many_inner_batches_as_it_says(member: Hypergradien
         return inner(w, a, batch[1])
 
     batches = Batches((number, randn(4, seed=10 + number)) for number in range(member.inner_batches))
-    member(BilevelProblem(watched, outer), weights, alpha, batches, outer_batch)
+    with evaluate_at(BilevelProblem(watched, outer), weights, alpha, batches, outer_batch) as at:
+        _, state = member.estimate(at, member.init(weights, alpha))
+        member.estimate(at, state)  # one with a state may need none before it has one
     assert seen == set(range(member.inner_batches))
 
 
@@ -235,7 +251,7 @@ def test_an_unused_alpha_has_a_gradient_of_zero(member: Hypergradient) -> None:
     assert same({name: gradient[name] for name in ("a", "b")}, member(PROBLEM, *point()))
 
 
-@every_member
+@every_at_alpha
 def test_without_coupling_every_estimate_is_the_direct_gradient(member: Hypergradient) -> None:
     """Where w* does not depend on α, dL2/dα = ∂L2/∂α at w*."""
     weights, alpha, inner_batch, outer_batch = point()
@@ -248,7 +264,7 @@ def test_without_coupling_every_estimate_is_the_direct_gradient(member: Hypergra
     assert_close(gradient, outer_gradients(weights, alpha, outer_batch)[0])
 
 
-@every_member
+@every_at_alpha
 @pytest.mark.parametrize("constant", [False, True])
 def test_an_inner_loss_without_weights_leaves_the_direct_gradient(member: Hypergradient, constant: bool) -> None:
     weights, alpha, inner_batch, outer_batch = point()
@@ -276,6 +292,10 @@ STEPS_AND_FACTORS = {
     "neumann": (0, 3 * LR),
     "neumann_auto": (0, 3.0),
     "conjugate_gradient": (0, 0.0),
+    "warm_start": (0, 0.0),
+    "nystrom": (0, 2.0),
+    "soba": (0, 0.0),
+    "soba_momentum": (0, 0.0),
     "all_steps": (3, 3 * LR),
     "truncated_reverse": (4, 2 * LR),
     "amended": (0, 0.0),
@@ -283,7 +303,7 @@ STEPS_AND_FACTORS = {
 """Without curvature an estimate is ∂L2/∂α − factor·M·∂L2/∂w, so many steps ahead."""
 
 
-@pytest.mark.parametrize("name", [name for name in MEMBERS if not name.startswith("exact_implicit")])
+@pytest.mark.parametrize("name", [name for name in AT_ALPHA if not name.startswith("exact_implicit")])
 def test_an_inner_loss_that_is_linear_in_the_weights_has_no_hessian(name: str) -> None:
     weights, alpha, inner_batch, outer_batch = point()
     steps, factor = STEPS_AND_FACTORS[name.partition("-")[0]]
@@ -353,7 +373,7 @@ def test_no_more_steps_are_kept_than_there_are() -> None:
         TruncatedReverse(2, 3)
 
 
-@pytest.mark.parametrize("member", [Unrolled(), TruncatedReverse(), Neumann()])
+@pytest.mark.parametrize("member", [Unrolled(), TruncatedReverse(), Neumann(), SOBA()])
 def test_without_lr_the_descent_says_what_it_is(member: Hypergradient) -> None:
     weights, alpha, *batches = point()
     with pytest.raises(UserError, match=r"no descent is given; set lr to a number, or pass descent="):

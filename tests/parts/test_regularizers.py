@@ -13,6 +13,7 @@ from archgrad.regularizers import (
     AdversarialPerturbation,
     CostPenalty,
     EntropyTerm,
+    Flooding,
     LayerAlignment,
     OuterStep,
     PerturbStep,
@@ -35,6 +36,7 @@ NAMED: dict[str, Regularizer] = {name: REGULARIZERS.create(name) for name in REG
 MEMBERS: dict[str, Regularizer] = {
     "nothing": Regularizer(),
     **NAMED,
+    "flooding-high": Flooding(1e3),
     "entropy-negative": EntropyTerm(-0.1),
     "layer-alignment-exact": LayerAlignment(difference="exact", schedule="constant"),
     "layer-alignment-interleaved": LayerAlignment(difference="interleaved", schedule="constant"),
@@ -70,7 +72,7 @@ def weight_step(member: Regularizer, progress: float) -> WeightStep:
     inputs, graph = [weights["w"], mixture["cell"]], member.differentiates_gradient
     of_weights, slope = torch.autograd.grad(value, inputs, create_graph=graph)
     slopes = {"cell": slope} if member.needs_mixture_gradient else None
-    return WeightStep(loss, (BLOCK,), weights, {"w": of_weights.detach()}, mixture, slopes, progress, 0)
+    return WeightStep(loss, (BLOCK,), weights, value.detach(), {"w": of_weights.detach()}, mixture, slopes, progress, 0)
 
 
 def perturb_step(mixture: Tensors, progress: float) -> PerturbStep:

@@ -17,9 +17,11 @@ from archgrad.relaxations import (
     Dirichlet,
     GumbelHard,
     LogProbability,
+    ReinMax,
     Relaxation,
     Relaxed,
     Sampled,
+    Sigmoid,
     Simplex,
     Softmax,
     Uniform,
@@ -31,11 +33,14 @@ from archgrad.supernet import SupernetOptions
 MEMBERS: dict[str, Relaxation] = {
     "softmax": Softmax(),
     "softmax-wide": Softmax(init_scale=2.0),
+    "sigmoid": Sigmoid(),
     "simplex": Simplex(),
     "simplex-skipping": Simplex(skip_zero=True),
     "gumbel-hard": GumbelHard(),
     "gumbel-hard-simplex": GumbelHard(domain="simplex"),
     "gumbel-hard-per-cell": GumbelHard(per_cell=True),
+    "reinmax": ReinMax(),
+    "reinmax-simplex": ReinMax(domain="simplex", tau=(2.0, 1.0), per_cell=True),
     "log-probability": LogProbability(),
     "concrete": Concrete(),
     "concrete-simplex": Concrete(domain="simplex"),
@@ -54,7 +59,9 @@ STEADY = {name: member for name, member in MEMBERS.items() if name not in SAMPLE
 every_steady = pytest.mark.parametrize("member", STEADY.values(), ids=STEADY)
 # At fixed noise, the others' mixtures are not smooth: one is one-hot, the other has the gradient of its distribution.
 SMOOTH = {
-    name: member for name, member in LEARNING.items() if not isinstance(member, GumbelHard | LogProbability | Dirichlet)
+    name: member
+    for name, member in LEARNING.items()
+    if not isinstance(member, GumbelHard | LogProbability | ReinMax | Dirichlet)
 }
 
 # Rows of unequal length, so that some choices are absent.
@@ -79,8 +86,11 @@ def alpha_of(member: Relaxation, seed: int = 0, blocks: Sequence[DecisionBlock] 
     return alpha
 
 
-def assert_on_the_simplex(rows: Tensor, mask: Tensor) -> None:
-    torch.testing.assert_close(rows.sum(-1), torch.ones_like(rows[..., 0]))
+def assert_weights(member: Relaxation, rows: Tensor, mask: Tensor) -> None:
+    """Each weight is from 0 to 1, and those of a row sum to one if the member says so."""
+    if member.on_simplex:
+        torch.testing.assert_close(rows.sum(-1), torch.ones_like(rows[..., 0]))
+    assert (rows <= 1 + 1e-6).all()
     assert (rows >= 0).all()
     assert not rows[..., ~mask].any()
 
@@ -103,7 +113,7 @@ def test_the_start_is_a_function_of_the_stream(member: Relaxation) -> None:
 def test_rows_are_on_the_simplex_and_absent_choices_are_zero(member: Relaxation) -> None:
     for alpha in (member.init(BLOCKS, stream()), alpha_of(member)):
         for block in BLOCKS:
-            assert_on_the_simplex(member.probabilities(BLOCKS, alpha)[block.name], block.mask)
+            assert_weights(member, member.probabilities(BLOCKS, alpha)[block.name], block.mask)
 
 
 @every_member
@@ -117,7 +127,7 @@ def test_mixtures_are_on_the_simplex_too(member: Relaxation, seed: int, progress
             mixture = relaxed.mixture[block.name]
             assert mixture.shape == (block.cells, *block.shape)
             assert mixture.dtype == alpha[block.name].dtype
-            assert_on_the_simplex(mixture, block.mask)
+            assert_weights(member, mixture, block.mask)
 
 
 @every_member
@@ -135,7 +145,8 @@ def test_the_start_prefers_nothing(member: Relaxation) -> None:
         member = dataclasses.replace(member, init_scale=0.0)
     for name, value in member.probabilities(BLOCKS, member.init(BLOCKS, stream())).items():
         mask = next(block.mask for block in BLOCKS if block.name == name)
-        torch.testing.assert_close(value, mask / mask.sum(-1, keepdim=True), rtol=0, atol=5e-3)
+        even = mask / mask.sum(-1, keepdim=True) if member.on_simplex else mask / 2
+        torch.testing.assert_close(value, even, rtol=0, atol=5e-3)
 
 
 @every_member
@@ -240,7 +251,7 @@ def test_published_spaces_with_edge_weights_are_relaxed(member: Relaxation, spac
     relaxed = member.relax(blocks, alpha, member.noise(blocks, stream(1)), 0.5)
     probabilities = member.probabilities(blocks, alpha)
     for block in blocks:
-        assert_on_the_simplex(relaxed.mixture[block.name], block.mask)
+        assert_weights(member, relaxed.mixture[block.name], block.mask)
         if block.kind == "edge":
             assert torch.equal(relaxed.mixture[block.name], probabilities[block.name].expand(block.cells, -1, -1))
 

@@ -32,7 +32,7 @@ from archgrad.errors import UserError
 from archgrad.method.progressive import Stage
 from archgrad.parts.fields import check_value, checked
 from archgrad.spaces import SPACES, nasbench101
-from archgrad.tables.nasbench201.cells import CELLS
+from archgrad.spaces.nasbench201_cells import CELLS
 
 OTHERS = (
     ag.WeightTraining, ag.Schedule, ag.Progressive, Stage, ag.SupernetOptions, partial(ag.Descent, lr=0.1),

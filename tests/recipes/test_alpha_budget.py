@@ -16,7 +16,7 @@ import archgrad as ag
 from archgrad import arch_optimizers, recipes, spaces
 from archgrad.arch_optimizers import XNAS, ArchOptimizer
 from archgrad.config import SearchConfig, read_config, read_run_config
-from archgrad.config.resolve import method_of
+from archgrad.config.resolve import method_of, resolve
 from archgrad.loop.experiment import Experiment
 from archgrad.method.alpha_budget import LARGEST_FACTOR, AlphaBudget
 from archgrad.recipes import RECIPES, published_arch_steps
@@ -84,7 +84,10 @@ def test_the_scaled_rate_has_the_published_drift(recipe: str, space: spaces.Sear
             continue
         published = published_arch_steps(method, sized)
         assert setup.arch_steps < published
-        found, wanted = drift(setup.method.arch_optimizer, setup.arch_steps), drift(method.arch_optimizer, published)
+        moved = setup.method.arch_optimizer
+        if isinstance(moved, arch_optimizers.Annealed):  # from twice the rate to zero
+            moved = moved.optimizer.scaled(0.5)
+        found, wanted = drift(moved, setup.arch_steps), drift(method.arch_optimizer, published)
         assert found == pytest.approx(wanted, rel=1e-12)
 
 
@@ -309,3 +312,24 @@ def test_every_optimizer_scales_its_drift(name: str) -> None:
 def test_the_factor_of_an_optimizer_is_capped_and_not_the_ratio_of_steps() -> None:
     factors = [AlphaBudget.of("published", XNAS(), ratio, 1).factor for ratio in (400, 10**6)]
     assert factors == [20, LARGEST_FACTOR]
+
+
+def test_a_share_of_the_epochs_is_a_warm_up_of_as_many_epochs() -> None:
+    share, epochs = (
+        resolve(SearchConfig(epochs=20, settings={f"schedule.{knob}": value})).method.schedule
+        for knob, value in (("warmup_share", 0.3), ("warmup_epochs", 6))
+    )
+    moves = [[one.moves(index, steps=5) for index in range(100)] for one in (share, epochs)]
+    assert moves[0] == moves[1]
+    assert [one.architecture for one in moves[0]].index(True) == 30
+
+
+def test_an_annealed_rate_begins_at_twice_its_value_and_ends_at_zero_with_the_same_sum() -> None:
+    config = SearchConfig(epochs=5, batch_size=8, channels=2, cells=1, settings={"schedule.anneal": True}, data=DATA)
+    found = Experiment.of(resolve(config), DATA)
+    plain = Experiment.of(resolve(replace(config, settings={})), DATA).method.arch_optimizer
+    annealed, steps = found.method.arch_optimizer, found.arch_steps
+    assert isinstance(annealed, arch_optimizers.Annealed)
+    assert annealed.optimizer == plain.scaled(2.0)
+    factors = [(1 + math.cos(math.pi * index / steps)) / 2 for index in range(steps)]
+    assert 2 * sum(factors) == pytest.approx(steps + 1)

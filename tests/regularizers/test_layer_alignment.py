@@ -163,7 +163,7 @@ def step_of(network: Network, member: LayerAlignment, index: int = 0) -> WeightS
     slopes = dict(zip(mixture, found[len(weights) :], strict=True))
     if not member.differentiates_gradient:
         slopes = {name: slope.detach() for name, slope in slopes.items()}
-    return WeightStep(loss, network.blocks, weights, gradient, mixture, slopes, 0.5, index)
+    return WeightStep(loss, network.blocks, weights, value.detach(), gradient, mixture, slopes, 0.5, index)
 
 
 def added_by(network: Network, index: int = 0, **knobs: Any) -> Tensors:

@@ -11,9 +11,11 @@ from archgrad.discretizers.base import (
     strongest_choices,
 )
 from archgrad.discretizers.best_sampled import BestSampled
+from archgrad.discretizers.evolved import Evolved
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.discretizers.most_probable import ScoredGenotype, most_probable
 from archgrad.discretizers.perturbation import Perturbation
+from archgrad.discretizers.threshold import Threshold
 from archgrad.parts.registry import Registry
 
 __all__ = [
@@ -21,10 +23,12 @@ __all__ = [
     "Argmax",
     "BestSampled",
     "Discretizer",
+    "Evolved",
     "LimitedSkips",
     "Perturbation",
     "ScoredGenotype",
     "SupernetEvaluation",
+    "Threshold",
     "Ties",
     "Tuning",
     "count_ties",
@@ -38,7 +42,9 @@ DISCRETIZERS = Registry[Discretizer](
     Discretizer,
     {
         "argmax": Argmax,
+        "threshold": Threshold,
         "best-sampled": BestSampled,
+        "evolved": Evolved,
         "perturbation": Perturbation,
         "limited-skips": LimitedSkips,
     },

@@ -10,8 +10,11 @@ from archgrad.hypergradients.exact_implicit import ExactImplicit
 from archgrad.hypergradients.first_order import FirstOrder
 from archgrad.hypergradients.implicit import Implicit
 from archgrad.hypergradients.neumann import Neumann, largest_safe_rate
+from archgrad.hypergradients.nystrom import Nystrom
 from archgrad.hypergradients.per_example import PerExample
 from archgrad.hypergradients.reverse import Reverse
+from archgrad.hypergradients.sharpness_aware import SharpnessAware
+from archgrad.hypergradients.soba import SOBA
 from archgrad.hypergradients.t1_t2 import T1T2
 from archgrad.hypergradients.truncated_reverse import TruncatedReverse
 from archgrad.hypergradients.unrolled import Unrolled
@@ -19,6 +22,7 @@ from archgrad.parts.registry import Registry
 
 __all__ = [
     "HYPERGRADIENTS",
+    "SOBA",
     "T1T2",
     "Amended",
     "Batches",
@@ -30,9 +34,11 @@ __all__ = [
     "HypergradientState",
     "Implicit",
     "Neumann",
+    "Nystrom",
     "PerExample",
     "Reverse",
     "SecondOrder",
+    "SharpnessAware",
     "TruncatedReverse",
     "Unrolled",
     "evaluate_at",
@@ -49,9 +55,12 @@ HYPERGRADIENTS = Registry[Hypergradient](
         "t1-t2": partial(T1T2, products="forward"),
         "neumann": partial(Neumann, products="forward"),
         "conjugate-gradient": partial(ConjugateGradient, products="forward"),
+        "nystrom": partial(Nystrom, products="forward"),
+        "soba": partial(SOBA, products="forward"),
         "truncated-reverse": partial(TruncatedReverse, products="forward"),
         "amended": partial(Amended, products="forward"),
         "exact-implicit": ExactImplicit,
+        "sharpness-aware": SharpnessAware,
     },
 )
 """The names on the command line, with the cheapest products that are true enough."""

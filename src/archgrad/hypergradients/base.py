@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
 from archgrad.autodiff.products import Kinks, ProductKind, Products
 from archgrad.autodiff.tensors import Alpha, Weights, check_tensors
-from archgrad.bilevel.descent import Descent
+from archgrad.bilevel.descent import InnerDescent
 from archgrad.bilevel.problem import BilevelProblem
 from archgrad.errors import UserError, shortened
 from archgrad.hypergradients.evaluation_point import EvaluationPoint, evaluate_at
@@ -37,9 +37,6 @@ class Hypergradient(ABC):
     checkpoints. A member that draws random numbers draws them from ``point.generator``.
     """
 
-    per_image: ClassVar[bool] = False
-    order: ClassVar[int] = 2
-
     def __post_init__(self) -> None:
         check_fields(self, "hypergradient.{}")
 
@@ -51,7 +48,7 @@ class Hypergradient(ABC):
         inner_batch: Any,
         outer_batch: Any,
         *,
-        descent: Descent | None = None,
+        descent: InnerDescent | None = None,
         generator: torch.Generator | None = None,
     ) -> Alpha:
         """Return the gradient from the initial state, a dict like ``alpha``.
@@ -61,7 +58,7 @@ class Hypergradient(ABC):
         ``generator``, every call draws the same random numbers.
         """
         check_value("problem", problem, BilevelProblem)
-        check_value("descent", descent, Descent | None)
+        check_value("descent", descent, InnerDescent | None)
         check_tensors("weights", weights)
         check_tensors("alpha", alpha)
         with evaluate_at(problem, weights, alpha, inner_batch, outer_batch, descent, generator=generator) as point:
@@ -89,19 +86,38 @@ class Hypergradient(ABC):
         return
 
     @property
-    def assumes_sgd(self) -> bool:
-        """Whether the estimate differentiates the steps of SGD, or takes its learning rate from them."""
+    def per_image(self) -> bool:
+        """Whether it evaluates the outer loss with an α for each image."""
         return False
 
+    @property
+    def order(self) -> int:
+        """How often it differentiates a loss."""
+        return 2
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the estimate is ∂L2/∂α itself, which the backward pass of a weight step also gives."""
+        return self.order == 1 and not self.per_image
+
+    @property
+    def optimizers(self) -> tuple[str, ...] | None:
+        """The optimizers of the weights whose steps or learning rate the estimate knows; None if it needs neither."""
+        return None
+
+    def knows(self, training: WeightTraining) -> bool:
+        """Tell whether it can estimate while the weights are trained like this."""
+        return self.optimizers is None or training.known_steps in self.optimizers
+
     def check_optimizer(self, training: WeightTraining) -> None:
-        """Raise a UserError if it assumes SGD, but the weights are trained by another optimizer."""
-        if self.assumes_sgd and not training.is_sgd:
+        """Raise a UserError if it does not know the steps by which the weights are trained."""
+        if self.optimizers is not None and not self.knows(training):
             settings = training.optimizer_settings
             more = f" with settings {shortened(','.join(settings))}" if settings else ""
             raise UserError(
-                f"{type(self).__name__} assumes that plain SGD trains the weights, but weights.optimizer is "
-                f"{shortened(training.optimizer)}{more}; set weights.optimizer=sgd, or take first-order, amended, or "
-                f"neumann with hypergradient.lr=auto."
+                f"{type(self).__name__} knows only the steps of {', '.join(self.optimizers)}, but weights.optimizer "
+                f"is {shortened(training.optimizer)}{more}; set weights.optimizer to a known one (Adam may "
+                f"have other betas and eps), or take first-order, amended, or neumann with hypergradient.lr=auto."
             )
 
     @property

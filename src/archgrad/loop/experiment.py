@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from archgrad.arch_optimizers import Annealed
 from archgrad.autodiff.gradients import constants, split_trained
 from archgrad.autodiff.tensors import Alpha, Probabilities, Weights
 from archgrad.config import SearchConfig, config_to_toml
@@ -163,9 +164,10 @@ class Experiment:
         if choice in ("published", "always") and isinstance(kept_factor, float) and 0 < kept_factor < math.inf:
             budget = replace(budget, factor=kept_factor)
         scaled = optimizer if budget.factor == 1 else optimizer.scaled(budget.factor)
+        anneals = method.schedule.anneal and optimizer.moves
         return replace(
             self,
-            method=replace(method, arch_optimizer=scaled),
+            method=replace(method, arch_optimizer=Annealed(scaled.scaled(2.0)) if anneals else scaled),
             budget=budget,
             budget_line=budget.describe(optimizer, scaled) if self.blocks else "",
             described={**self.described, "alpha_budget": budget.factor},

@@ -18,7 +18,8 @@ from torch.func import functional_call
 from archgrad.autodiff.double_backward import TwiceDifferentiable
 from archgrad.autodiff.gradients import detached_parameters, split_trained
 from archgrad.autodiff.tensors import Alpha, Mixture, Weights
-from archgrad.bilevel.descent import Descent, momentum_of
+from archgrad.bilevel.adam_descent import AdamDescent, moments_of
+from archgrad.bilevel.descent import Descent, InnerDescent, momentum_of
 from archgrad.bilevel.problem import BilevelProblem, Evaluation
 from archgrad.data import Batch
 from archgrad.discretizers import Tuning
@@ -214,15 +215,16 @@ class EvaluatedBatch(NamedTuple):
 class BilevelStep:
     """The bilevel problem of a search at one step: two losses, the trained weights, and how they descend.
 
-    ``frozen`` are the weights that are not trained. ``descent`` is None if the others are not trained by SGD. ``noise``
-    is that of the relaxation, the same in all evaluations. ``start`` is the random state before the first of them.
+    ``frozen`` are the weights that are not trained. ``descent`` is None if the others are trained by an optimizer
+    whose steps are not known. ``noise`` is that of the relaxation, the same in all evaluations. ``start`` is the random
+    state before the first of them.
     """
 
     losses: SupernetLosses
     state: SearchState
     weights: Weights
     frozen: Weights
-    descent: Descent | None
+    descent: InnerDescent | None
     noise: dict[str, Tensor] | None
     start: random_streams.SavedRandomState
 
@@ -230,11 +232,7 @@ class BilevelStep:
     def of(cls, losses: SupernetLosses, training: WeightTraining, state: SearchState) -> BilevelStep:
         """Return the bilevel problem at the present state, as an architecture step sees it."""
         trained, frozen = split_trained(state.weights)
-        descent = None
-        if training.is_sgd:
-            lr, decay = training.lr_at(state.current_epoch), training.weight_decay_at(state.current_epoch)
-            momentum = momentum_of(state.optimizer, trained)
-            descent = Descent(lr, training.momentum, decay, training.nesterov, momentum)
+        descent = _present_descent(training, state, trained)
         noise, start = losses.noise(state, "architecture", state.index), random_streams.SavedRandomState(state.device)
         return cls(losses, state, trained, frozen, descent, noise, start)
 
@@ -309,3 +307,15 @@ class BilevelStep:
     def _whole(self, weights: Weights) -> Weights:
         """Add the weights that are not trained, and copies of the buffers."""
         return Weights({**detached_parameters(self.state.supernet, self.frozen), **weights})
+
+
+def _present_descent(training: WeightTraining, state: SearchState, weights: Weights) -> InnerDescent | None:
+    """Return the optimizer of the weights at its present state, if its steps are known."""
+    lr, decay = training.lr_at(state.current_epoch), training.weight_decay_at(state.current_epoch)
+    if training.known_steps is None:
+        return None
+    if training.known_steps == "sgd":
+        return Descent(lr, training.momentum, decay, training.nesterov, momentum_of(state.optimizer, weights))
+    (group,) = state.optimizer.param_groups
+    decoupled = training.known_steps == "adamw"
+    return AdamDescent(lr, group["betas"], group["eps"], decay, decoupled, moments_of(state.optimizer, weights))

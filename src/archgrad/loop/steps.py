@@ -228,6 +228,7 @@ class WeightPass:
     losses: SupernetLosses
     state: SearchState
     batch: Batch
+    value: Tensor
     outputs: Tensor
     inputs: Weights
     relaxed: Relaxed
@@ -251,8 +252,8 @@ class WeightPass:
                 return evaluate_frozen(kinks, lambda: self.losses.inner(whole, found, self.batch, state))[0]
 
         step = WeightStep(
-            loss, self.losses.blocks, self.inputs, self.gradient, self.relaxed.mixture, self.mixture_gradients or None,
-            state.progress, state.index, state.current_epoch + 1, state.epochs,
+            loss, self.losses.blocks, self.inputs, self.value, self.gradient, self.relaxed.mixture,
+            self.mixture_gradients or None, state.progress, state.index, state.current_epoch + 1, state.epochs,
         )  # fmt: skip
         return part.weight_gradient(step)
 
@@ -283,7 +284,8 @@ def pass_weights(
     if kinks is not None:
         kinks.pack()
     # Detached, to release all that the backward pass has used.
-    return WeightPass(losses, state, batch, outputs.detach(), inputs, relaxed, mixture_gradients, kinks, start)
+    found = loss.detach(), outputs.detach()
+    return WeightPass(losses, state, batch, *found, inputs, relaxed, mixture_gradients, kinks, start)
 
 
 def pass_in_parts(losses: SupernetLosses, state: SearchState, relaxed: Relaxed, batch: Batch, parts: int) -> WeightPass:
@@ -293,12 +295,14 @@ def pass_in_parts(losses: SupernetLosses, state: SearchState, relaxed: Relaxed, 
     """
     inputs, _ = split_trained(state.weights)
     state.optimizer.zero_grad(set_to_none=True)
-    start, outputs = random_streams.SavedRandomState(state.device), []
+    start, outputs, value = random_streams.SavedRandomState(state.device), [], torch.zeros((), device=state.device)
     for images, targets in zip(batch.inputs.tensor_split(parts), batch.targets.tensor_split(parts), strict=True):
         loss, found = losses.inner(state.weights, relaxed, Batch(images, targets), state)
-        backward(loss * (len(targets) / len(batch.targets)), inputs, {})
+        part = loss * (len(targets) / len(batch.targets))
+        backward(part, inputs, {})
+        value = value + part.detach()
         outputs.append(found.detach())
-    return WeightPass(losses, state, batch, torch.cat(outputs), inputs, relaxed, {}, None, start)
+    return WeightPass(losses, state, batch, value, torch.cat(outputs), inputs, relaxed, {}, None, start)
 
 
 def added_gradient(

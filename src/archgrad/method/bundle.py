@@ -113,7 +113,7 @@ class Method:
                     f"them; use arch_optimizers.Fixed(), or another relaxation."
                 )
             return
-        for knob in ("inner_steps", "warmup_epochs", "updates"):
+        for knob in ("inner_steps", "warmup_epochs", "warmup_share", "anneal", "updates"):
             value, default = getattr(self.schedule, knob), getattr(Schedule(), knob)
             if value != default:
                 raise UserError(
@@ -126,7 +126,7 @@ class Method:
                     f"{type(regularizer).__name__} adds to the loss of the architecture, but {optimizer} never moves "
                     f"the architecture; leave it out, or choose an optimizer that moves it."
                 )
-        if not self._has_plain_gradient:
+        if not self.hypergradient.is_plain:
             raise UserError(
                 f"{optimizer} never moves the architecture, so {type(self.hypergradient).__name__} would have "
                 f"nothing to do; use FirstOrder, or choose an optimizer that moves it."
@@ -166,15 +166,10 @@ class Method:
         if self.progressive.max_skips is not None:
             LimitedSkips(self.discretizer, self.progressive.max_skips)
 
-    @property
-    def _has_plain_gradient(self) -> bool:
-        """Whether the architecture gradient is ∂L2/∂α itself, which the backward pass of a weight step also gives."""
-        return self.hypergradient.order == 1 and not self.hypergradient.per_image
-
     def _check_hypergradient(self) -> None:
         """Reject a hypergradient that does not fit the schedule or the relaxation."""
         name = type(self.hypergradient).__name__
-        if self.schedule.updates == "simultaneous" and not self._has_plain_gradient:
+        if self.schedule.updates == "simultaneous" and not self.hypergradient.is_plain:
             raise UserError(
                 f"simultaneous updates take one backward pass for weights and architecture, which gives the "
                 f"first-order gradient, not {name}; set schedule.updates=alternate, or hypergradient FirstOrder."

@@ -96,7 +96,7 @@ class Progressive:
                 f"up to {widest}, and no search has ranked them yet; set keep of the first stage to {widest} or more, "
                 f"or restrict the space."
             )
-        names = [[block.name for block in one.blocks] for one in sized]
+        names = [[(block.name, len(block.rows)) for block in one.blocks] for one in sized]
         if any(own != names[0] for own in names):
             raise UserError(
                 f"the space {space.name!r} decides each cell separately, so cells added by a later stage have no "

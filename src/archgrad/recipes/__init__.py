@@ -4,6 +4,7 @@ from archgrad.recipes.build import listed
 from archgrad.recipes.methods import (
     RECIPE_GROUPS,
     RECIPES,
+    a2m,
     amended,
     beta_darts,
     darts,
@@ -12,7 +13,9 @@ from archgrad.recipes.methods import (
     described,
     drnas,
     dsnas,
+    fair_darts,
     gaea,
+    gaea_patient,
     gdas,
     idarts,
     lambda_darts,
@@ -23,14 +26,15 @@ from archgrad.recipes.methods import (
     random_nas,
     sdarts,
     snas,
+    spos,
     xnas,
 )
 from archgrad.recipes.published_run import PublishedRun, published_arch_steps, published_run
 from archgrad.recipes.settings import FAMILIES, OURS, SETTINGS, Setting, declared, family_of, sized
 
 __all__ = [
-    "FAMILIES", "OURS", "RECIPES", "RECIPE_GROUPS", "SETTINGS", "PublishedRun", "Setting", "amended", "beta_darts",
-    "darts", "darts_minus", "darts_pt", "declared", "described", "drnas", "dsnas", "family_of", "gaea", "gdas",
-    "idarts", "lambda_darts", "listed", "named", "p_darts", "pc_darts", "published_arch_steps", "published_run",
-    "r_darts", "random_nas", "sdarts", "sized", "snas", "xnas",
+    "FAMILIES", "OURS", "RECIPES", "RECIPE_GROUPS", "SETTINGS", "PublishedRun", "Setting", "a2m", "amended",
+    "beta_darts", "darts", "darts_minus", "darts_pt", "declared", "described", "drnas", "dsnas", "fair_darts",
+    "family_of", "gaea", "gaea_patient", "gdas", "idarts", "lambda_darts", "listed", "named", "p_darts", "pc_darts",
+    "published_arch_steps", "published_run", "r_darts", "random_nas", "sdarts", "sized", "snas", "spos", "xnas",
 ]  # fmt: skip

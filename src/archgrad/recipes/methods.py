@@ -10,9 +10,17 @@ from typing import Literal
 
 from archgrad.arch_optimizers import XNAS, Adam, ExponentiatedGradient, Fixed
 from archgrad.callbacks import EigenvalueStop
-from archgrad.discretizers import Argmax, BestSampled, Perturbation
+from archgrad.discretizers import Argmax, BestSampled, Evolved, Perturbation, Threshold
 from archgrad.errors import UserError, look_up
-from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, PerExample, Unrolled
+from archgrad.hypergradients import (
+    Amended,
+    FirstOrder,
+    Hypergradient,
+    Neumann,
+    PerExample,
+    SharpnessAware,
+    Unrolled,
+)
 from archgrad.method.bundle import Method
 from archgrad.method.progressive import Progressive
 from archgrad.parts.fields import checked
@@ -23,20 +31,33 @@ from archgrad.regularizers import (
     AuxiliarySkip,
     BetaDecay,
     DirichletKL,
+    Flooding,
     LayerAlignment,
     RandomPerturbation,
     Regularizer,
+    ZeroOne,
 )
 from archgrad.regularizers.gradient_alignment import Kind as AlignmentKind
-from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, LogProbability, Simplex, Softmax, Uniform
+from archgrad.relaxations import (
+    Concrete,
+    Dirichlet,
+    GumbelHard,
+    LogProbability,
+    ReinMax,
+    Relaxation,
+    Sigmoid,
+    Simplex,
+    Softmax,
+    Uniform,
+)
 from archgrad.spaces import SearchSpace
 from archgrad.supernet import SupernetOptions
 from archgrad.training.schedule import Level, Updates
 
 __all__ = [
-    "RECIPES", "RECIPE_GROUPS", "amended", "beta_darts", "darts", "darts_minus", "darts_pt", "described", "drnas",
-    "dsnas", "gaea", "gdas", "idarts", "lambda_darts", "named", "p_darts", "pc_darts", "r_darts", "random_nas",
-    "sdarts", "snas", "xnas",
+    "RECIPES", "RECIPE_GROUPS", "a2m", "amended", "beta_darts", "darts", "darts_minus", "darts_pt", "described",
+    "drnas", "dsnas", "fair_darts", "gaea", "gaea_patient", "gdas", "idarts", "lambda_darts", "named", "p_darts",
+    "pc_darts", "r_darts", "random_nas", "sdarts", "snas", "spos", "xnas",
 ]  # fmt: skip
 
 Space = SearchSpace | str
@@ -134,13 +155,22 @@ def pc_darts(*, space: Space = _USUAL) -> Method:
 
 
 @checked
-def gdas(*, space: Space = _USUAL) -> Method:
+def gdas(estimate: str = "straight-through", *, space: Space = _USUAL) -> Method:
     """One sampled operation per edge, straight through: GDAS (Dong & Yang, 2019).
 
-    >>> gdas().relaxation.tau
-    (10.0, 0.1)
+    ``estimate`` "reinmax" takes the gradient of second order instead, and computes all operations for it.
+
+    >>> gdas().relaxation.tau, gdas("reinmax").relaxation.tau
+    ((10.0, 0.1), (1.0, 1.0))
     """
-    return published(_darts("gdas", relaxation=GumbelHard()), space)
+    name, relaxation = look_up("estimate of GDAS:", estimate, _STRAIGHT)
+    return published(_darts(name, relaxation=relaxation), space)
+
+
+_STRAIGHT: dict[str, tuple[str, Relaxation]] = {
+    "straight-through": ("gdas", GumbelHard()),
+    "reinmax": ("gdas-reinmax", ReinMax()),
+}
 
 
 @checked
@@ -174,6 +204,21 @@ def gaea(
         schedule=schedule,
         hypergradient=method.hypergradient if hypergradient is None else hypergradient,
     )
+
+
+@checked
+def gaea_patient(*, space: Space = _USUAL) -> Method:
+    """GAEA in one pass whose architecture waits for 30 % of the epochs, and whose rate then falls to zero; ours.
+
+    The weights learn with the even mixture first, so that no operation wins because it learns fast; at the end the
+    choices settle. docs/results/patient.md compares it with ``gaea-simultaneous``.
+
+    >>> gaea_patient().schedule.warmup_share, gaea_patient().schedule.anneal
+    (0.3, True)
+    """
+    method = gaea(updates="simultaneous", space=space)
+    schedule = replace(method.schedule, warmup_share=0.3, anneal=True)
+    return replace(method, name="gaea-patient", schedule=schedule)
 
 
 _GEOMETRIC = {
@@ -245,14 +290,40 @@ _PERTURBATIONS: dict[str, Callable[[], Regularizer]] = {"rs": RandomPerturbation
 
 
 @checked
-def beta_darts(weight: float | None = None, *, space: Space = _USUAL) -> Method:
+def beta_darts(weight: float | None = None, flooded: bool = False, *, space: Space = _USUAL) -> Method:
     """Log-sum-exp of the architecture parameters, growing from 0 over 100 epochs: β-DARTS (Ye et al., 2022).
 
-    >>> beta_darts().regularizers[0].weight, beta_darts().weights["epochs"]
-    (50.0, 100)
+    ``flooded`` is β-DARTS++: the weights' loss does not fall below a level.
+
+    >>> beta_darts().regularizers[0].weight, beta_darts().weights["epochs"], beta_darts(flooded=True).name
+    (50.0, 100, 'beta-darts-plus')
     """
-    method = published(_darts("beta-darts", regularizers=(BetaDecay(),)), space)
-    return method if weight is None else replace(method, regularizers=(BetaDecay(weight),))
+    terms = (BetaDecay(), Flooding()) if flooded else (BetaDecay(),)
+    method = published(_darts("beta-darts-plus" if flooded else "beta-darts", regularizers=terms), space)
+    return method if weight is None else replace(method, regularizers=(BetaDecay(weight), *method.regularizers[1:]))
+
+
+@checked
+def fair_darts(*, space: Space = _USUAL) -> Method:
+    """Weigh each operation by a sigmoid of its own, pushed to 0 or 1: FairDARTS (Chu et al., 2020).
+
+    >>> fair_darts().regularizers[0].weight, fair_darts().discretizer.least
+    (10.0, 0.85)
+    """
+    parts = {"relaxation": Sigmoid(), "regularizers": (ZeroOne(),), "discretizer": Threshold()}
+    return published(_darts("fair-darts", **parts), space)
+
+
+@checked
+def a2m(of: Hypergradient | None = None, *, space: Space = _USUAL) -> Method:
+    """Follow the gradient at the worst architecture nearby: A²M (Gambella et al., 2025).
+
+    ``of`` is the hypergradient that is taken there, by default that of first order.
+
+    >>> a2m().hypergradient.rho
+    0.1
+    """
+    return published(_darts("a2m", hypergradient=SharpnessAware(of=FirstOrder() if of is None else of)), space)
 
 
 @checked
@@ -324,6 +395,19 @@ def random_nas(*, space: Space = _USUAL) -> Method:
 
 
 @checked
+def spos(*, space: Space = _USUAL) -> Method:
+    """Train one uniformly drawn path per step, then evolve architectures on held-out images: SPOS (Guo et al., 2020).
+
+    The paper draws each layer of a chain of layers; here the cells of a block share a draw, as they share a genotype.
+
+    >>> spos().discretizer.population, spos().discretizer.rounds
+    (50, 20)
+    """
+    parts = {"relaxation": Uniform(), "arch_optimizer": Fixed(), "discretizer": Evolved()}
+    return published(_darts("spos", **parts), space)
+
+
+@checked
 def lambda_darts(
     kind: AlignmentKind = "cosine",
     base: Method | None = None,
@@ -390,12 +474,21 @@ RECIPE_GROUPS: dict[str, dict[str, Callable[..., Method]]] = {
         "gaea-simultaneous": _variant(
             "GAEA with one backward pass that moves weights and architecture at once.", gaea, updates="simultaneous"
         ),
+        "gaea-patient": gaea_patient,
         "gaea-bilevel": _variant("GAEA whose architecture has data of its own.", gaea, level="bilevel"),
         "gaea-pc-darts": _variant("GAEA on PC-DARTS: a quarter of the channels, weights of edges.", gaea, "pc_darts"),
         "gaea-gdas": _variant("GAEA on GDAS: one sampled operation per edge.", gaea, "gdas"),
         "xnas": xnas,
     },
-    "sampling": {"gdas": gdas, "snas": snas, "dsnas": dsnas, "drnas": drnas, "random-nas": random_nas},
+    "sampling": {
+        "gdas": gdas,
+        "gdas-reinmax": _variant("GDAS with the gradient of second order: ReinMax; no paper has it.", gdas, "reinmax"),
+        "snas": snas,
+        "dsnas": dsnas,
+        "drnas": drnas,
+        "random-nas": random_nas,
+        "spos": spos,
+    },
     "part of the channels, and stages": {"pc-darts": pc_darts, "p-darts": p_darts},
     "stabilizers": {
         "r-darts-l2": _variant(
@@ -409,6 +502,13 @@ RECIPE_GROUPS: dict[str, dict[str, Callable[..., Method]]] = {
         ),
         "darts-minus": darts_minus,
         "beta-darts": beta_darts,
+        "beta-darts-plus": _variant(
+            "β-DARTS whose training loss does not fall below a level: β-DARTS++ (Ye et al., 2023).",
+            beta_darts,
+            flooded=True,
+        ),
+        "fair-darts": fair_darts,
+        "a2m": a2m,
         "darts-pt": darts_pt,
         "lambda-darts": lambda_darts,
         "lambda-darts-paper": _variant(

@@ -116,7 +116,8 @@ def published_arch_steps(method: Method, space: SearchSpace) -> int:
     """Return how many architecture steps the published search with a method takes in a space; a stage, if it has some.
 
     That is (epochs − warm-up) · ⌊images / batch size⌋, with the 25,000 images of CIFAR-10 that train α in a bilevel
-    search, or all 50,000 in a single-level one; half of it where each step draws what it moves. A method that is no
+    search, or all 50,000 in a single-level one; half of it where each step draws what it moves. A share of the epochs
+    in which α waits does not count: the search moves α as far in fewer steps. A method that is no
     recipe, by its name, counts as if it were published with the space's own settings.
 
     >>> from archgrad import spaces

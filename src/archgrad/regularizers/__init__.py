@@ -8,8 +8,10 @@ from archgrad.regularizers.beta_decay import BetaDecay
 from archgrad.regularizers.cost_penalty import CostPenalty
 from archgrad.regularizers.dirichlet_kl import DirichletKL
 from archgrad.regularizers.entropy import EntropyTerm
+from archgrad.regularizers.flooding import Flooding
 from archgrad.regularizers.layer_alignment import LayerAlignment
 from archgrad.regularizers.random_perturbation import RandomPerturbation
+from archgrad.regularizers.zero_one import ZeroOne
 
 __all__ = [
     "REGULARIZERS",
@@ -19,12 +21,14 @@ __all__ = [
     "CostPenalty",
     "DirichletKL",
     "EntropyTerm",
+    "Flooding",
     "LayerAlignment",
     "OuterStep",
     "PerturbStep",
     "RandomPerturbation",
     "Regularizer",
     "WeightStep",
+    "ZeroOne",
     "name_of",
 ]
 
@@ -38,6 +42,8 @@ REGULARIZERS = Registry[Regularizer](
         "random-perturbation": RandomPerturbation,
         "adversarial-perturbation": AdversarialPerturbation,
         "beta-decay": BetaDecay,
+        "flooding": Flooding,
+        "zero-one": ZeroOne,
         "auxiliary-skip": AuxiliarySkip,
         "cost-penalty": CostPenalty,
     },

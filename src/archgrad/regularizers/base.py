@@ -58,14 +58,15 @@ class WeightStep:
     """Weight step number ``index`` of the search, as a regularizer sees it; in ``epoch``, from 1, of ``epochs``.
 
     ``loss(w, mixture)`` evaluates the training loss of this batch at other weights or another mixture; for a
-    regularizer that ``freezes_kinks``, with all kinks frozen as in the step itself. ``gradient`` is ∂L1/∂w.
-    ``mixture_gradient`` holds ∂L1/∂p of every cell if the regularizer asked for it, as a function of the weights if it
-    ``differentiates_gradient``.
+    regularizer that ``freezes_kinks``, with all kinks frozen as in the step itself. ``value`` is L1 and ``gradient``
+    ∂L1/∂w. ``mixture_gradient`` holds ∂L1/∂p of every cell if the regularizer asked for it, as a function of the
+    weights if it ``differentiates_gradient``.
     """
 
     loss: Callable[[Weights, Mixture], Tensor]
     blocks: Sequence[DecisionBlock]
     weights: Weights
+    value: Tensor
     gradient: Weights
     mixture: Mixture
     mixture_gradient: MixtureGradients | None

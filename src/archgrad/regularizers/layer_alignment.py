@@ -90,7 +90,8 @@ class LayerAlignment(Regularizer):
         if not aligned_blocks(blocks, self.blocks):
             raise UserError(
                 "LayerAlignment aligns cells that share their decisions, but in this space no two do; "
-                "search with more cells, or leave LayerAlignment out."
+                "search with more cells, or in a space that repeats its cells (a chain does not), or leave "
+                "LayerAlignment out."
             )
 
     def strength(self, epoch: int, epochs: int) -> float:

@@ -6,7 +6,9 @@ from archgrad.relaxations.concrete import Concrete
 from archgrad.relaxations.dirichlet import Dirichlet, concentration
 from archgrad.relaxations.gumbel_hard import GumbelHard
 from archgrad.relaxations.log_probability import LogProbability
+from archgrad.relaxations.reinmax import ReinMax
 from archgrad.relaxations.sampled import Sampled
+from archgrad.relaxations.sigmoid import Sigmoid
 from archgrad.relaxations.simplex import Simplex
 from archgrad.relaxations.softmax import Softmax
 from archgrad.relaxations.uniform import Uniform
@@ -18,9 +20,11 @@ __all__ = [
     "Domain",
     "GumbelHard",
     "LogProbability",
+    "ReinMax",
     "Relaxation",
     "Relaxed",
     "Sampled",
+    "Sigmoid",
     "Simplex",
     "Softmax",
     "Uniform",
@@ -33,8 +37,10 @@ RELAXATIONS = Registry[Relaxation](
     Relaxation,
     {
         "softmax": Softmax,
+        "sigmoid": Sigmoid,
         "simplex": Simplex,
         "gumbel-hard": GumbelHard,
+        "reinmax": ReinMax,
         "log-probability": LogProbability,
         "concrete": Concrete,
         "dirichlet": Dirichlet,
