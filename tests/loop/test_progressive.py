@@ -317,6 +317,7 @@ def test_impossible_stages_are_refused_in_a_sentence(make: Callable[[], object],
             "cells of the space 'darts' is 1; give at least 2",
         ),
         (Progressive(), ag.spaces.AmendedA2(channels=2), "decides each cell separately, .* the same number of cells"),
+        (Progressive(), ag.spaces.Macro(channels=2), "decides each cell separately, .* the same number of cells"),
     ],
 )
 def test_spaces_that_do_not_fit_are_refused_before_anything_is_trained(

@@ -98,7 +98,7 @@ def test_an_optimizer_is_a_name_a_class_or_a_function(given: Any, name: str, kin
     made = settings.make_optimizer([torch.zeros(1, requires_grad=True)])
     assert (settings.optimizer, type(made)) == (name, kind)
     assert (made.param_groups[0]["lr"], made.param_groups[0]["weight_decay"]) == (0.5, 0.25)
-    assert settings.is_sgd == (name == "sgd")
+    assert settings.known_steps == (name if name in ("sgd", "adam", "adamw") else None)
 
 
 def test_its_settings_are_texts_as_the_command_gives_them() -> None:
@@ -111,7 +111,7 @@ def test_sgd_keeps_its_momentum_and_takes_further_settings() -> None:
     settings = WeightTraining(momentum=0.5, optimizer_settings=("dampening=0.25",))
     made = settings.make_optimizer([torch.zeros(1, requires_grad=True)])
     assert (made.defaults["momentum"], made.defaults["dampening"]) == (0.5, 0.25)
-    assert not settings.is_sgd  # hypergradients know nothing of dampening
+    assert settings.known_steps is None  # hypergradients know nothing of dampening
 
 
 @pytest.mark.parametrize(

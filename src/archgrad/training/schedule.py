@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, NamedTuple
 
 from archgrad.errors import UserError
@@ -50,9 +50,10 @@ class Schedule:
     - ``simultaneous``: both from one backward pass on one batch, so the supernet runs once and not twice;
     - ``random``: at each step one of the two, with equal probability (GAEA, Algorithm 1).
 
-    α stays fixed for ``warmup_epochs`` epochs. Then it moves once for every ``inner_steps`` = T weight steps, each on a
-    fresh batch (iDARTS, Algorithm 1). An epoch has as many architecture steps as with T = 1, and T times as many weight
-    steps. α moves just before the last of each T weight steps.
+    α stays fixed for ``warmup_epochs`` epochs, and at least for ``warmup_share`` of all epochs. Then it moves once for
+    every ``inner_steps`` = T weight steps, each on a fresh batch (iDARTS, Algorithm 1). An epoch has as many
+    architecture steps as with T = 1, and T times as many weight steps. α moves just before the last of each T weight
+    steps. With ``anneal`` its learning rate falls by a cosine from twice its value to 0, so that their sum stays.
 
     >>> [index for index in range(9) if Schedule(inner_steps=4).moves(index).architecture]
     [3, 7]
@@ -60,6 +61,8 @@ class Schedule:
 
     inner_steps: Annotated[int, Range(1, 10_000)] = 1
     warmup_epochs: Annotated[int, Range(0, 1_000_000)] = 0
+    warmup_share: Annotated[float, Range(0, 0.9)] = 0.0
+    anneal: bool = False
     level: Level = "bilevel"
     updates: Updates = "alternate"
 
@@ -75,6 +78,14 @@ class Schedule:
                 f"schedule.inner_steps is {self.inner_steps}, but schedule.updates is {self.updates!r}; "
                 f"set inner_steps to 1, or schedule.updates=alternate."
             )
+
+    def within(self, epochs: int) -> Schedule:
+        """Return the schedule of a search of so many epochs, whose warm-up is a number of epochs.
+
+        >>> Schedule(warmup_share=0.3).within(20).warmup_epochs, Schedule(warmup_share=0.3).within(3).warmup_epochs
+        (6, 0)
+        """
+        return replace(self, warmup_epochs=max(self.warmup_epochs, int(self.warmup_share * epochs)))
 
     def check_epochs(self, epochs: int) -> None:
         """Reject a search that would end before its architecture has moved."""
