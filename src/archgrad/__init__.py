@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         tasks,
         workflows,
     )
+    from archgrad.bilevel.adam_descent import AdamDescent
     from archgrad.bilevel.descent import Descent
     from archgrad.bilevel.problem import BilevelProblem
     from archgrad.config import SearchConfig
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdamDescent",
     "ArchgradError",
     "BilevelProblem",
     "Descent",
@@ -109,6 +111,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AdamDescent": "bilevel.adam_descent",
     "ArchgradError": "errors",
     "BilevelProblem": "bilevel.problem",
     "Descent": "bilevel.descent",

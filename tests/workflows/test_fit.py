@@ -249,3 +249,25 @@ def test_results_are_short(done: FitResult) -> None:
     for one in (done, done.selection, done.selection.final, done.model):
         assert len(repr(one)) < 400
         assert type(one).__name__ in one._repr_html_()
+
+
+def test_a_trained_model_competes_with_its_weights(done: FitResult, tmp_path: Path) -> None:
+    begun = small_fit(start_from=done.folder, plan=replace(ONE, networks=1, train_epochs=1), out=tmp_path / "fit")
+    assert begun.candidate.start_from == str(done.folder)
+    assert begun.genotype == done.genotype
+    training = json.loads((tmp_path / "fit" / "fit.json").read_text())["decisions"]["candidates"]["networks"]
+    assert [one["start_from"] for one in training] == [str(done.folder)]
+    fresh = small_fit(plan=replace(ONE, networks=1, train_epochs=1))
+    assert (
+        begun.selection.final.runs[0].history[0]["train_loss"] < fresh.selection.final.runs[0].history[0]["train_loss"]
+    )
+
+
+def test_a_model_above_the_limits_is_refused_as_a_start(done: FitResult) -> None:
+    with pytest.raises(UserError, match=r"whose network takes .* parameters, more than 10; give another model or high"):
+        small_fit(start_from=done.folder, max_params=10, plan=ONE)
+
+
+def test_a_callback_watches_the_search_and_every_training(tmp_path: Path) -> None:
+    small_fit(out=tmp_path / "fit", callback="csv")
+    assert {path.parent.name for path in (tmp_path / "fit").rglob("metrics.csv")} == {"search", "1", "2", "final"}

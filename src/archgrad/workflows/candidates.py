@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from archgrad.data import Data
 from archgrad.errors import UserError
+from archgrad.models import Model
 from archgrad.parts.fields import Count, check_fields
 from archgrad.spaces import RESNET, Genotype, ResNet, SearchSpace, named_space
 from archgrad.system.amounts import counted
@@ -15,7 +17,16 @@ from archgrad.workflows.limits import Limits, cost_of, widest_within
 from archgrad.workflows.pacing import Length
 from archgrad.workflows.training import Training
 
-__all__ = ["BEST_CELL", "SPACE", "Candidate", "network_candidates", "reference", "shape_of", "variants_of"]
+__all__ = [
+    "BEST_CELL",
+    "SPACE",
+    "Candidate",
+    "network_candidates",
+    "pretrained",
+    "reference",
+    "shape_of",
+    "variants_of",
+]
 
 SPACE = "nasbench201"
 BEST_CELL = Genotype.parse(
@@ -31,7 +42,10 @@ _SMALL_IMAGE = 24
 
 @dataclass(frozen=True)
 class Candidate:
-    """A network at its size, the size of its images, and the settings of its training that differ from the preset."""
+    """A network at its size, the size of its images, and the settings of its training that differ from the preset.
+
+    Its first weights are those of the model in the folder ``start_from``, as far as they fit, if one is given.
+    """
 
     space: str
     genotype: str
@@ -40,6 +54,7 @@ class Candidate:
     image_size: Count
     searched: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    start_from: str = ""
 
     def __post_init__(self) -> None:
         check_fields(self, "{} of a candidate")
@@ -65,11 +80,15 @@ class Candidate:
     @property
     def sized(self) -> SearchSpace:
         """The space at the size of the network."""
-        return replace(_space(self.space), channels=self.channels, cells_per_stage=self.cells)  # type: ignore[call-arg]
+        space = ResNet() if self.space == ResNet.name else named_space(self.space)
+        size: dict[str, Any] = {"channels": self.channels, space.depth_knob: self.cells}
+        return replace(space, **size)
 
     @property
     def network(self) -> str:
         """The network in words."""
+        if self.start_from:
+            return f"the model in {self.start_from}, {self.image_size} pixels"
         cell = "searched cell" if self.searched else "best cell of NAS-Bench-201"
         is_resnet, depth = self.space == ResNet.name, counted(self.cells, "cell")
         kind = f"ResNet-{6 * self.cells + 2}" if is_resnet else f"{cell}, {depth} per stage"
@@ -83,13 +102,20 @@ class Candidate:
         """Describe its training on images, which have its size, for so long; no image is held out."""
         settings = {**options.get("settings", {}), **self.settings}
         given = {**options, "settings": settings, "epochs": length.epochs, "held_out": 0.0}
-        return Training.of(self.sized, self.genotype, data, channels=self.channels, cells=self.cells, **given)
+        given |= {"channels": self.channels, "cells": self.cells, "start_from": self.start_from or None}
+        return Training.of(self.sized, self.genotype, data, **given)
 
 
-def _space(name: str) -> SearchSpace:
-    if name not in (SPACE, ResNet.name):
-        raise UserError(f"the space of a candidate is {name[:50]!r}; it must be {SPACE} or {ResNet.name}.")
-    return ResNet() if name == ResNet.name else named_space(name)
+def pretrained(folder: Path | str, data: Data, limits: Limits) -> Candidate:
+    """Return the network of a trained model, which begins with its weights; reject one above the limits."""
+    model, home = Model.load(folder), str(Path(folder).resolve())
+    space, size = model.space, model.preprocessing.image_size
+    found = Candidate(
+        space.name, str(model.genotype), space.channels, getattr(space, space.depth_knob), size, start_from=home
+    )
+    if problem := limits.exceeded(found.sized, found.parsed, shape_of(data, size)):
+        raise UserError(f"start_from is {home}, whose network takes {problem}; give another model or higher limits.")
+    return found
 
 
 def shape_of(data: Data, image_size: int | None = None) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from archgrad.parts.fields import Count, check_value
 from archgrad.report.page import to_html
 from archgrad.report.page.fits import page_of_fit
 from archgrad.system.amounts import read_duration
-from archgrad.system.files import as_path, exists, list_folder, shown_path, write_text
+from archgrad.system.files import as_path, existing_path, exists, list_folder, shown_path, write_text
 from archgrad.workflows.fit_folder import FitFolder
 from archgrad.workflows.fit_plan import FitPlan, load_images
 from archgrad.workflows.fit_report import FitResult, describe_test
@@ -37,10 +37,10 @@ __all__ = ["fit", "run_fit"]
 
 _ARGUMENTS = (
     "data", "test", "budget", "max_params", "max_madds", "max_latency", "compare", "settings", "seed", "target",
-    "command",
+    "start_from", "command",
 )  # fmt: skip
 _OF_THE_IMAGES = ("data_dir", "image_size", "limit", "strict")
-_OPTIONS = (*_OF_THE_IMAGES, "resize", "device", "precision", "threads", "workers")
+_OPTIONS = (*_OF_THE_IMAGES, "resize", "device", "precision", "threads", "workers", "callback")
 
 
 def fit(
@@ -52,6 +52,7 @@ def fit(
     max_latency: str | float | None = None,
     compare: int | None = None,
     test: Any = None,
+    start_from: Path | str | None = None,
     plan: FitPlan | None = None,
     settings: Mapping[str, Any] | None = None,
     seed: int = 0,
@@ -70,11 +71,12 @@ def fit(
     ``max_params`` ("1M"), ``max_madds`` ("50M") and ``max_latency`` ("5ms" for one image on this machine). ``test`` has
     the test images, by default those of the data's source, or a fifth of the images; they decide nothing. With
     ``compare`` N, after the budget, the model and its best rival of the other kind train with N seeds each.
+    ``start_from`` is the folder of a trained model: its network competes too, and begins with its weights.
     ``plan`` fixes what is otherwise chosen by time. ``settings`` are knobs such as ``{"weights.lr": 0.1,
     "augmentation.flip": False}`` of the trainings, or of the search (``"arch_optimizer.lr"``). ``options`` are
-    ``data_dir``, ``image_size``, ``resize``, ``strict``, ``limit``, ``device``, ``precision``, ``threads`` and
-    ``workers`` of :func:`archgrad.search`. ``tell`` is told what happens, in sentences. In a terminal or a notebook
-    the fit shows its progress; ``progress`` switches that on or off.
+    ``data_dir``, ``image_size``, ``resize``, ``strict``, ``limit``, ``device``, ``precision``, ``threads``,
+    ``workers`` and ``callback`` of :func:`archgrad.search`. ``tell`` is told what happens, in sentences. In a
+    terminal or a notebook the fit shows its progress; ``progress`` switches that on or off.
 
     ``out`` is the folder for everything: the search, the trainings, ``model/`` and ``report.html``.
     :func:`archgrad.resume` continues there. ``target`` is a folder, or a file that ends with .onnx or .pt2, where
@@ -82,7 +84,8 @@ def fit(
     """
     request = {
         "data": data, "test": test, "budget": budget, "max_params": max_params, "max_madds": max_madds,
-        "max_latency": max_latency, "compare": compare, "settings": settings, "seed": seed, "target": target, **options,
+        "max_latency": max_latency, "compare": compare, "settings": settings, "seed": seed, "target": target,
+        "start_from": start_from, **options,
     }  # fmt: skip
     check_value("plan", plan, FitPlan | None)
     folder = FitFolder(None if out is None else as_path("out", out))
@@ -115,12 +118,13 @@ def run_fit(
     request, plan = {**request, "data": _named(request["data"])}, folder.plan or plan or FitPlan()
     with run_alone(str(options.get("device", "cpu")), folder.path), own_threads(options.get("threads")):
         folder.check()
+        start_from = _checked_start(request.get("start_from"))
         config = SearchConfig(data=as_data(request["data"]), seed=request.get("seed", 0), **options)
         images = load_images(config, request.get("test"), clock.seconds, plan)
         how = {name: one for name, one in options.items() if name not in _OF_THE_IMAGES}
         running = FitSteps(
             plan, images, clock, limits, config.seed, how, _settings(request.get("settings")), folder, tell,
-            interruptible, callbacks,
+            interruptible, callbacks, start_from=start_from,
         )  # fmt: skip
         running.check()
         folder.begin(request, plan, images)
@@ -179,6 +183,11 @@ def _describe(result: FitResult, config: SearchConfig, home: Path) -> None:
     write_text(home / "config.toml", text)
     for name in ("metrics.jsonl", "genotype.json"):
         shutil.copyfile(home / "final" / name, home / name)
+
+
+def _checked_start(given: Any) -> str | None:
+    """Return the folder of the model to start from; reject one that does not exist."""
+    return None if given is None else str(existing_path(as_path("start_from", given), "model").resolve())
 
 
 def _checked_target(given: Any) -> Path | None:

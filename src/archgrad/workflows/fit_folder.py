@@ -110,7 +110,9 @@ def _in_names(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return plain values that mean the same in another folder and in another process."""
     plain = {name: one for name, one in request.items() if one is not None}
     plain |= {name: name_in_file(plain[name]) for name in ("data", "test") if name in plain}
-    return plain | {name: str(Path(plain[name]).absolute()) for name in ("data_dir", "target") if name in plain}
+    return plain | {
+        name: str(Path(plain[name]).absolute()) for name in ("data_dir", "target", "start_from") if name in plain
+    }
 
 
 def _read(path: Path) -> dict[str, Any]:

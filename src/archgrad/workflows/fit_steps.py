@@ -28,6 +28,7 @@ from archgrad.workflows.candidates import (
     SPACE,
     Candidate,
     network_candidates,
+    pretrained,
     reference,
     shape_of,
     variants_of,
@@ -66,7 +67,8 @@ _BALANCED = "balanced_accuracy"
 class FitSteps:
     """A fit that runs: its images, its clock and its folder, and how fast its networks have trained so far.
 
-    ``precision`` is that of the trainings, if the options do not give one; it is chosen by time.
+    ``precision`` is that of the trainings, if the options do not give one; it is chosen by time. ``start_from`` is the
+    folder of a trained model, which is the first candidate.
     """
 
     plan: FitPlan
@@ -81,11 +83,14 @@ class FitSteps:
     interruptible: bool
     callbacks: Sequence[Callback]
     precision: str = ""
+    start_from: str | None = None
     rates: dict[str, float] = field(default_factory=dict)
     sized: dict[int, Images] = field(default_factory=dict)
 
     def check(self) -> None:
         """Reject wrong settings and limits that no network keeps, before anything is written."""
+        if self.start_from:
+            pretrained(self.start_from, self.images.every, self.limits)
         if self.limits:
             network_candidates([], self.images.every, 1.0, self.limits, 1, self.plan.channels, self.plan.cells)
         resolve(self._first)
@@ -222,7 +227,10 @@ class FitSteps:
             seconds = self.clock.final if (plan.networks or timed.networks) > 1 else self.clock.left
             work = balanced_size(self._speed() * seconds, len(every))
         count, variants = plan.networks or timed.networks, timed.variants if plan.variants is None else plan.variants
-        networks = network_candidates(found, every, work, self.limits, count, plan.channels, plan.cells)
+        own = [pretrained(self.start_from, every, self.limits)] if self.start_from else []
+        if count > len(own):
+            own += network_candidates(found, every, work, self.limits, count - len(own), plan.channels, plan.cells)
+        networks = own
         final = timed.final if count == timed.networks else self.clock.final
         return {"networks": [one.to_dict() for one in networks], "variants": variants, "final": final}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from archgrad.parts.knobs import knobs_of
-from archgrad.spaces import ResNet, SearchSpace, named_space
+from archgrad.spaces import KNOWN_NETWORKS, SearchSpace, named_space
 from archgrad.training.weight_training import NETWORK_ONLY, WeightTraining
 
 __all__ = ["PRESETS", "Preset"]
@@ -45,13 +45,14 @@ class Preset:
     def sizes_of(self, space: SearchSpace) -> dict[str, Any]:
         """Return width, depth and stem of the network: those of the preset, or those of the literature.
 
-        >>> PRESETS["quick"].sizes_of(ResNet())  # ResNet-20
+        >>> PRESETS["quick"].sizes_of(named_space("resnet"))  # ResNet-20
         {'channels': 16, 'cells': 3}
         """
         published = {"channels": space.channels, space.depth_knob: getattr(space, space.depth_knob)}
         published |= space.compared_at
-        sizes = {} if isinstance(space, ResNet) else self.sizes
-        depth = sizes.get(space.depth_knob, published[space.depth_knob])
+        sizes = {} if space.name in KNOWN_NETWORKS else self.sizes
+        depth = published[space.depth_knob]
+        depth = depth if space.has_own_depth else sizes.get(space.depth_knob, depth)
         stem = {"stem": self.stem} if "stem" in {one.name for one in fields(space)} else {}
         return {"channels": sizes.get("channels", published["channels"]), "cells": depth, **stem}
 

@@ -25,7 +25,7 @@ from archgrad.method.bundle import Method
 from archgrad.models import Model
 from archgrad.parts.registry import import_path
 from archgrad.relaxations import Softmax
-from archgrad.spaces import RESNET, Genotype, ResNet, SearchSpace, known_cells, named_space
+from archgrad.spaces import KNOWN_NETWORKS, Genotype, SearchSpace, known_cells, named_space
 from archgrad.supernet import SupernetOptions
 from archgrad.system.files import as_path, existing_path, exists
 from archgrad.system.run_kind import RunKind
@@ -96,11 +96,10 @@ class Training:
             sizes |= {"channels": own.channels, "cells": getattr(own, own.depth_knob)}
         sizes |= {name: given.pop(name) for name in ("channels", "cells", "stem") if name in given}
         architecture = as_genotype(genotype)
-        base.check(architecture)
         network = SingleArchitecture(
             of=_name(base), architecture=str(architecture), start_from=str(start or ""), **sizes
         )
-        network.fixed  # noqa: B018 - it rejects a stem that the space has not
+        network.fixed  # noqa: B018 - it rejects another space's genotype, and a stem that the space has not
         settings = _checked_settings(given.pop("settings", {}))
         if given.get("task", "classification") == "classification":
             settings = {"task.label_smoothing": chosen.label_smoothing, **settings}
@@ -213,8 +212,8 @@ def as_genotype(given: Genotype | str) -> Genotype:
         return given
     if not isinstance(given, str):
         raise UserError(f"the genotype is {shortened(given)}; give a Genotype, its text, or a well-known name.")
-    if given == ResNet.name:
-        return RESNET
+    if given in KNOWN_NETWORKS:
+        return KNOWN_NETWORKS[given]
     return known_cells()[given].genotype if given in known_cells() else Genotype.parse(given)
 
 

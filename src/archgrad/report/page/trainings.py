@@ -10,7 +10,7 @@ from typing import Any
 from archgrad.report.page import Cells, FoundCell, Group, Page, PageTable
 from archgrad.report.page.records import RunRecords, measures_of, number_in, objects_in, page_run, read_json, read_run
 from archgrad.report.page.runs import bands_of
-from archgrad.spaces import ResNet
+from archgrad.spaces import KNOWN_NETWORKS
 
 __all__ = ["curves_of", "page_of_training", "round_tables", "shown_cell", "sizes_of"]
 
@@ -148,7 +148,7 @@ def _commands(run: RunRecords) -> list[str]:
     seeds = plan.get("seeds")
     options = {name: run.config.get(name) for name in _REPEATED}
     space, test = network.get("of"), plan.get("test")
-    architecture = ResNet.name if space == ResNet.name else str(network.get("architecture"))
+    architecture = str(space if space in KNOWN_NETWORKS else network.get("architecture"))
     given = {
         "space": space if space != architecture else None,
         "test": test if isinstance(test, str) else None,
