@@ -16,8 +16,8 @@ from torch import Tensor
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, Fixed, MirrorDescent
 from archgrad.errors import UserError
-from archgrad.regularizers import REGULARIZERS, CostPenalty, LayerAlignment, Regularizer
-from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax, Uniform
+from archgrad.regularizers import REGULARIZERS, CostPenalty, Flooding, LayerAlignment, Regularizer
+from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Sigmoid, Simplex, Softmax, Uniform
 from archgrad.spaces import SearchSpace
 from archgrad.training.schedule import Schedule
 
@@ -28,6 +28,7 @@ EDGES = Tiny(channels=4, cells_per_stage=1)
 NODES = ag.spaces.NASBench1Shot1(number=3, channels=4, cells=3)
 RELAXATIONS: dict[str, Relaxation] = {
     "softmax": Softmax(),
+    "sigmoid": Sigmoid(),
     "simplex": Simplex(),
     "simplex-sparse": Simplex(skip_zero=True),
     "gumbel-hard": GumbelHard(),
@@ -39,13 +40,16 @@ RELAXATIONS: dict[str, Relaxation] = {
 }
 MEMBERS: dict[str, Regularizer] = {name: kind() for name, kind in REGULARIZERS.items()} | {
     "cost-penalty": CostPenalty("params", 5000),
+    "flooding": Flooding(level=5.0),  # above the first losses
     "layer-alignment": LayerAlignment(schedule="constant"),
     "layer-alignment-exact": LayerAlignment("sign", schedule="constant", difference="exact"),
     "layer-alignment-central": LayerAlignment(schedule="constant", difference="central", kinks="crossed"),
     "layer-alignment-outer": LayerAlignment(schedule="constant", objective="outer"),
 }
-ON_ALPHA = ("entropy", "dirichlet-kl", "beta-decay", "cost-penalty", "layer-alignment-outer")
+ON_ALPHA = ("entropy", "dirichlet-kl", "beta-decay", "cost-penalty", "layer-alignment-outer", "zero-one")
 """Those that add to the loss of the architecture; the others change the step of the weights."""
+SUITED = {"dirichlet-kl": "dirichlet", "zero-one": "sigmoid"}
+"""Those that need a relaxation of their own."""
 
 
 def refusal(regularizer: str, relaxation: str) -> str | None:
@@ -53,6 +57,10 @@ def refusal(regularizer: str, relaxation: str) -> str | None:
         return "adds to the loss of the architecture, but Fixed never moves the architecture"
     if regularizer == "dirichlet-kl" and relaxation != "dirichlet":
         return "DirichletKL needs a Dirichlet distribution"
+    if MEMBERS[regularizer].needs_simplex and not RELAXATIONS[relaxation].on_simplex:
+        return "needs rows of probabilities that sum to one"
+    if regularizer == "zero-one" and RELAXATIONS[relaxation].on_simplex:
+        return "ZeroOne moves each weight away from"
     if regularizer == "beta-decay" and RELAXATIONS[relaxation].domain == "simplex":
         return "BetaDecay"
     return None
@@ -123,7 +131,7 @@ def test_every_regularizer_with_every_relaxation(regularizer: str, relaxation: s
 
 @pytest.mark.parametrize("regularizer", MEMBERS)
 def test_every_regularizer_with_operations_on_nodes(regularizer: str) -> None:
-    takes_two_steps(method_of(regularizer, "dirichlet" if regularizer == "dirichlet-kl" else "softmax"), NODES)
+    takes_two_steps(method_of(regularizer, SUITED.get(regularizer, "softmax")), NODES)
 
 
 PLAIN = [name for name in MEMBERS if name != "dirichlet-kl"]
@@ -136,7 +144,7 @@ SECOND = ("unrolled", "neumann", "amended")
     [(name, kind) for place, name in enumerate(PLAIN) for kind in (SECOND[place % 3], "per-example")],
 )
 def test_every_regularizer_with_gradients_of_higher_order(regularizer: str, hypergradient: str) -> None:
-    method = method_of(regularizer, "softmax")
+    method = method_of(regularizer, SUITED.get(regularizer, "softmax"))
     takes_two_steps(replace(method, hypergradient=ag.hypergradients.HYPERGRADIENTS.create(hypergradient)))
 
 
@@ -144,7 +152,10 @@ def test_every_regularizer_with_gradients_of_higher_order(regularizer: str, hype
 @pytest.mark.parametrize("regularizer", PLAIN)
 def test_every_regularizer_on_one_level(regularizer: str, updates: str) -> None:
     def single() -> ag.Method:
-        return replace(method_of(regularizer, "softmax"), schedule=Schedule(level="single", updates=updates))
+        return replace(
+            method_of(regularizer, SUITED.get(regularizer, "softmax")),
+            schedule=Schedule(level="single", updates=updates),
+        )
 
     if regularizer == "layer-alignment-outer" and updates == "simultaneous":
         with pytest.raises(UserError, match="on the outer objective"):
