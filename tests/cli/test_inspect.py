@@ -398,3 +398,10 @@ def test_estimates_are_compared_only_where_they_know_the_steps_of_the_weights() 
     )
     assert sgd - adam == {f"Neumann, {terms} terms" for terms in (0, 1, 2, 5)}
     assert adam - other == {"unrolled"}
+
+
+def test_an_estimate_with_a_state_is_compared_from_where_the_run_has_come(archgrad, short):
+    assert archgrad("search", "--method", "darts", "--hypergradient", "soba", *ONE_EPOCH, "--out", "run")[0] == 0
+    code, out, err = archgrad("inspect", "run", "--hypergradient", "--batches", 1, "--steps", 1, "--json")
+    assert code == 0, err
+    assert json.loads(out)["estimates"]["this run's"]["second_share"] > 0

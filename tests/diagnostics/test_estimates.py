@@ -9,8 +9,16 @@ from torch import Tensor
 
 from archgrad.bilevel.descent import Descent
 from archgrad.bilevel.problem import BilevelProblem
-from archgrad.diagnostics import EstimateComparison, average, compare, reference_at
-from archgrad.hypergradients import ConjugateGradient, EvaluationPoint, ExactImplicit, FirstOrder, Neumann, evaluate_at
+from archgrad.diagnostics import EstimateComparison, average, compare, layer_gradients, reference_at
+from archgrad.hypergradients import (
+    SOBA,
+    ConjugateGradient,
+    EvaluationPoint,
+    ExactImplicit,
+    FirstOrder,
+    Neumann,
+    evaluate_at,
+)
 
 Tensors = dict[str, Tensor]
 
@@ -63,3 +71,16 @@ def test_the_reference_is_damped_as_much_as_the_problem_needs() -> None:
 
 def test_means_are_taken_of_every_number() -> None:
     assert average([EstimateComparison(1, 2, 3, 4), EstimateComparison(3, 4, 5, 6)]) == EstimateComparison(2, 3, 4, 5)
+
+
+def test_an_estimate_begins_at_its_state() -> None:
+    one_step = SOBA(0.1)
+    with at(0.5) as point:
+        exact, truth = ExactImplicit(), ExactImplicit().estimate_once(point)
+        hessian = ROOT.T @ ROOT + 0.5 * torch.eye(6, dtype=torch.float64)
+        state = {"solution": {"w": torch.linalg.solve(hessian, point.outer()[1]["w"])}}
+        first, own = (compare(point, {"own": one_step}, exact, states)["own"] for states in ({}, {"own": state}))
+        layers = layer_gradients(point, one_step, state)
+    assert first.second_share == 0
+    assert (own.cosine, own.length) == (pytest.approx(1.0), pytest.approx(1.0))
+    torch.testing.assert_close(layers["a"], truth["a"])

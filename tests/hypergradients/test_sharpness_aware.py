@@ -10,7 +10,7 @@ from tiny_space import Tiny
 import archgrad as ag
 from archgrad.bilevel.problem import BilevelProblem
 from archgrad.errors import UserError
-from archgrad.hypergradients import FirstOrder, Neumann, PerExample, SharpnessAware
+from archgrad.hypergradients import FirstOrder, Neumann, Nystrom, PerExample, SharpnessAware
 
 ROOT = randn(3, 3, seed=0).double()
 BEND = ROOT @ ROOT.T
@@ -76,3 +76,14 @@ def test_a_search_records_the_loss_where_it_stands() -> None:
     )
     assert plain.history[0]["arch_loss"] == sharp.history[0]["arch_loss"]
     assert not torch.equal(plain.alpha["cell"], sharp.alpha["cell"])
+
+
+def test_both_estimates_draw_the_same_numbers() -> None:
+    stretch = BilevelProblem(
+        lambda w, a, x: (w["w"] * torch.arange(1.0, 6.0) - a["a"].sum()).square().sum(),
+        lambda w, a, x: (w["w"] * a["a"].sum() - a["b"]).square().sum(),
+    )
+    point, sketch = ({"w": torch.linspace(-1, 1, 5).double()}, ALPHA, None, None), Nystrom(2, 0.1)
+    near = SharpnessAware(1e-9, sketch)(stretch, *point)
+    for name, value in sketch(stretch, *point).items():
+        torch.testing.assert_close(near[name], value)

@@ -237,3 +237,10 @@ def test_zero_is_the_published_size() -> None:
     assert SearchConfig(time_limit=0.0).is_sized
     with pytest.raises(ag.UserError, match="time_limit is -1"):
         SearchConfig(time_limit=-1.0)
+
+
+@pytest.mark.parametrize("space", ["macro", "mobile", "amended-a2"])
+def test_a_space_that_decides_each_layer_keeps_its_depth(space: str) -> None:
+    own = ag.spaces.SPACES.create(space)
+    found = candidate_sizes(SearchConfig(space=space), DIGITS)
+    assert found == [(None, own.channels // 2, own.cells), (None, own.channels, own.cells)]  # type: ignore[attr-defined]

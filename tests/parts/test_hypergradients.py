@@ -376,7 +376,7 @@ def test_no_more_steps_are_kept_than_there_are() -> None:
 @pytest.mark.parametrize("member", [Unrolled(), TruncatedReverse(), Neumann(), SOBA()])
 def test_without_lr_the_descent_says_what_it_is(member: Hypergradient) -> None:
     weights, alpha, *batches = point()
-    with pytest.raises(UserError, match=r"no descent is given; set lr to a number, or pass descent="):
+    with pytest.raises(UserError, match=r"no descent by SGD is given; set lr to a number, or pass descent="):
         member(PROBLEM, weights, alpha, *batches)
     expected = dataclasses.replace(member, lr=0.03)(PROBLEM, weights, alpha, *batches)  # type: ignore[type-var]
     assert same(member(PROBLEM, weights, alpha, *batches, descent=Descent(0.03)), expected)

@@ -20,6 +20,7 @@ from archgrad.config.resolve import method_of, resolve
 from archgrad.loop.experiment import Experiment
 from archgrad.method.alpha_budget import LARGEST_FACTOR, AlphaBudget
 from archgrad.recipes import RECIPES, published_arch_steps
+from archgrad.training.schedule import Schedule
 
 DATA = ag.data.digits(limit=120)
 
@@ -314,14 +315,34 @@ def test_the_factor_of_an_optimizer_is_capped_and_not_the_ratio_of_steps() -> No
     assert factors == [20, LARGEST_FACTOR]
 
 
+def schedule_of(config: SearchConfig) -> Schedule:
+    return Experiment.of(resolve(replace(config, batch_size=8, channels=2, cells=1, data=DATA)), DATA).method.schedule
+
+
 def test_a_share_of_the_epochs_is_a_warm_up_of_as_many_epochs() -> None:
     share, epochs = (
-        resolve(SearchConfig(epochs=20, settings={f"schedule.{knob}": value})).method.schedule
+        schedule_of(SearchConfig(epochs=20, settings={f"schedule.{knob}": value}))
         for knob, value in (("warmup_share", 0.3), ("warmup_epochs", 6))
     )
     moves = [[one.moves(index, steps=5) for index in range(100)] for one in (share, epochs)]
     assert moves[0] == moves[1]
     assert [one.architecture for one in moves[0]].index(True) == 30
+
+
+def test_a_share_stays_one_in_the_file_of_a_run(tmp_path: Path) -> None:
+    config = SearchConfig(method="gaea-patient", epochs=10, batch_size=8, channels=2, cells=1, data=DATA)
+    (tmp_path / "config.toml").write_text(Experiment.of(resolve(config), DATA).describe())
+    again = replace(read_run_config(tmp_path), needs=())
+    found = [schedule_of(replace(again, epochs=epochs)).warmup_epochs for epochs in (10, 20, 2)]
+    assert found == [3, 6, 0]
+
+
+def test_a_share_does_not_shorten_the_published_search_of_a_method_of_ones_own() -> None:
+    plain = replace(recipes.darts(), name="own")
+    methods = [replace(plain, schedule=replace(plain.schedule, warmup_share=share)) for share in (0.0, 0.5)]
+    config, space = SearchConfig(epochs=4, batch_size=8), spaces.NASBench201(channels=2, cells_per_stage=1)
+    found = [experiment_of(space, one, DATA, config).budget.published for one in methods]
+    assert found[0] == found[1] == 50 * 390
 
 
 def test_an_annealed_rate_begins_at_twice_its_value_and_ends_at_zero_with_the_same_sum() -> None:
@@ -333,3 +354,11 @@ def test_an_annealed_rate_begins_at_twice_its_value_and_ends_at_zero_with_the_sa
     assert annealed.optimizer == plain.scaled(2.0)
     factors = [(1 + math.cos(math.pi * index / steps)) / 2 for index in range(steps)]
     assert 2 * sum(factors) == pytest.approx(steps + 1)
+
+
+@pytest.mark.parametrize("optimizer", [XNAS(), arch_optimizers.Annealed(arch_optimizers.ExponentiatedGradient())])
+def test_what_sets_its_own_rate_is_not_annealed(optimizer: ArchOptimizer) -> None:
+    method = recipes.gaea()
+    method = replace(method, arch_optimizer=optimizer, schedule=replace(method.schedule, anneal=True))
+    with pytest.raises(ag.UserError, match=r"schedule\.anneal lowers .* but (XNAS|Annealed) sets its rate by itself"):
+        resolve(SearchConfig(method=method))

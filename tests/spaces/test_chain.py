@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import archgrad as ag
 from archgrad.errors import UserError
 from archgrad.operations import InvertedResidual, Site
 from archgrad.spaces import MOBILENET, Genotype, Macro, Mobile, MobileNet
+from archgrad.spaces.cost import time_parts
 from archgrad.spaces.notation import chain_form
 from archgrad.supernet import SupernetOptions
 
@@ -235,3 +237,38 @@ def test_methods_of_repeated_cells_say_why_not(archgrad: Any, method: str, reaso
     code, _, err = archgrad("search", "--space", "macro", "--method", method, "--epochs", 30, "--out", "run")
     assert code == 2
     assert reason in " ".join(err.split())
+
+
+def test_the_layers_of_a_stage_are_compared(archgrad: Any) -> None:
+    small = ("--channels", 2, "--epochs", 1, "--limit", 60, "--batch-size", 20)
+    assert archgrad("search", "--space", "macro", *small, "--out", "run")[0] == 0
+    code, out, err = archgrad("inspect", "run", "--layers", "--batches", 1, "--json")
+    assert code == 0, err
+    stages = json.loads(out)["stages"]
+    assert [(stage["channels"], stage["cells"]) for stage in stages] == [(8, 2), (16, 2)]
+    assert all(-1 <= stage["convolutions"] <= 1 for stage in stages)
+
+
+class Timed(nn.Module):
+    """Takes as many seconds as it has outputs."""
+
+    now = 0.0
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, outputs, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.conv(x)
+        Timed.now += found.shape[1]
+        return found
+
+
+def test_operations_of_one_kind_and_input_but_other_outputs_have_times_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in Mobile, where a stage begins with more channels at the same resolution."""
+    monkeypatch.setattr(time, "perf_counter", lambda: Timed.now)
+    same, wider = Timed(2), Timed(3)
+    whole, parts = time_parts(nn.Sequential(same, wider), dict.fromkeys((same, wider), "mb3_3x3"), 2, 4)
+    assert (whole, parts) == (5.0, [2.0, 3.0])

@@ -120,3 +120,15 @@ def test_the_command_times_real_networks(archgrad: Any, tmp_path: Path, monkeypa
     code, out, err = archgrad("search", *search, "--regularizer", "+cost-penalty", *sets)
     assert code == 0, err
     assert "ms on pc in its table" in out
+
+
+def test_all_cells_can_be_sampled() -> None:
+    every = sample_of_cells(CELLS)
+    assert sorted(every) == list(range(CELLS))
+    assert [every[:count] == sample_of_cells(count) for count in (30, CELLS // 2 + 1)] == [True, True]
+
+
+def test_a_device_is_not_named_like_another_column(tmp_path: Path, timed: list[int]) -> None:
+    with pytest.raises(UserError, match=r"device is 'source', which is another column of the table; give the machine"):
+        measure_table(tmp_path / "table.csv", SETTING, "source")
+    assert not timed

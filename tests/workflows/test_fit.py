@@ -19,8 +19,11 @@ from archgrad.loop.folder import read_records
 from archgrad.system.run_kind import write_kind
 from archgrad.workflows import fit as fit_module
 from archgrad.workflows import fit_steps
+from archgrad.workflows.candidates import pretrained
 from archgrad.workflows.fit_plan import FitPlan, load_images
 from archgrad.workflows.fit_report import FitResult
+from archgrad.workflows.limits import Limits
+from archgrad.workflows.pacing import Length
 from tests.workflows.small_fit import PLAN, Killer, small_fit, write_images
 
 ONE = replace(PLAN, search_epochs=0, variants=0)
@@ -271,3 +274,11 @@ def test_a_model_above_the_limits_is_refused_as_a_start(done: FitResult) -> None
 def test_a_callback_watches_the_search_and_every_training(tmp_path: Path) -> None:
     small_fit(out=tmp_path / "fit", callback="csv")
     assert {path.parent.name for path in (tmp_path / "fit").rglob("metrics.csv")} == {"search", "1", "2", "final"}
+
+
+def test_a_trained_model_keeps_its_stem(tmp_path: Path) -> None:
+    images = ag.data.digits(limit=40)
+    small = {"channels": 2, "cells": 3, "stem": "imagenet", "epochs": 1, "batch_size": 20}
+    ag.train("mobilenet", "mobilenet", images, out=tmp_path / "run", **small)
+    found, space = pretrained(tmp_path / "run", images, Limits()), ag.Model.load(tmp_path / "run").space
+    assert found.sized == found.training(images, Length(1, 40), {}).network.base == space

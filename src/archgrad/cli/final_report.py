@@ -131,7 +131,7 @@ def _next(verdict: str, result: SearchResult, run: Path) -> list[str]:
     if not result.undecided:
         steps[f"archgrad train {run}"] = "train its network, and test it"
         for table in tables_for(str(config.space)):
-            if table.is_available():
+            if table.is_available() and table.has_form_of(result.genotype):
                 steps[f"archgrad query {run}"] = f"its accuracy in the {table.title} table"
     if verdict == "healthy":
         again = f"archgrad search --config {run / 'config.toml'} --seed {config.seed + 1}"

@@ -56,6 +56,7 @@ __all__ = [
 ]
 
 _log = logging.getLogger("archgrad")
+_OWN = "this run's"
 
 
 def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
@@ -244,7 +245,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
         inner, drawn = max(one.inner_batches for one in estimators.values()), setup.step_batches(state.index + batch)
         with evaluate_at_state(setup, state, drawn, inner) as point:
             references.append(reference_at(point, steps))
-            rows.append(compare(point, estimators, references[-1].estimator))
+            rows.append(compare(point, estimators, references[-1].estimator, {_OWN: state.hypergradient_state}))
     found = {
         **_position(folder, state, stage),
         "batches": batches,
@@ -265,7 +266,7 @@ def _estimators(own: Hypergradient, training: WeightTraining) -> dict[str, Hyper
     }
     known = {
         "first order": FirstOrder(),
-        "this run's": own,
+        _OWN: own,
         "unrolled": Unrolled(products="forward"),
         "T1-T2": T1T2(products="forward"),
         **series,

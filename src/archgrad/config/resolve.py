@@ -107,7 +107,6 @@ def resolve(
     if problems:
         listed = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, start=1))
         raise UserError(f"{len(problems)} things are wrong with this search:\n{listed}")
-    method = replace(method, schedule=method.schedule.within(training.epochs))
     return ResolvedSearch(config, space, method, task, training, named, watching)
 
 

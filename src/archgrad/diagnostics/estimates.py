@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from statistics import mean
+from types import MappingProxyType
 
 import torch
 
@@ -13,7 +14,7 @@ from archgrad.autodiff.products import products_of
 from archgrad.autodiff.tensors import Weights
 from archgrad.autodiff.vectors import added, cosine, norm
 from archgrad.errors import UserError
-from archgrad.hypergradients import ConjugateGradient, EvaluationPoint, Hypergradient
+from archgrad.hypergradients import ConjugateGradient, EvaluationPoint, Hypergradient, HypergradientState
 from archgrad.parts.fields import checked
 
 __all__ = ["EstimateComparison", "Reference", "average", "compare", "reference_at", "start_vector"]
@@ -60,14 +61,17 @@ def reference_at(point: EvaluationPoint, steps: int) -> Reference:
 
 @checked
 def compare(
-    point: EvaluationPoint, estimators: Mapping[str, Hypergradient], reference: Hypergradient
+    point: EvaluationPoint,
+    estimators: Mapping[str, Hypergradient],
+    reference: Hypergradient,
+    states: Mapping[str, HypergradientState] = MappingProxyType({}),
 ) -> dict[str, EstimateComparison]:
-    """Compare estimates at one point with the reference there."""
+    """Compare estimates at one point with the reference there; each begins at its state, if ``states`` has it."""
     truth = reference.estimate_once(point)
     true_second = added(truth, reference.direct(point), -1.0)
     compared = {}
     for name, estimator in estimators.items():
-        estimate, direct = estimator.estimate_once(point), estimator.direct(point)
+        estimate, direct = estimator.estimate_once(point, states.get(name)), estimator.direct(point)
         second = added(estimate, direct, -1.0)
         compared[name] = EstimateComparison(
             cosine=cosine(estimate, truth),

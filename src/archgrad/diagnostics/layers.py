@@ -15,22 +15,25 @@ from torch import Tensor, nn
 from archgrad.autodiff.gradients import leaves
 from archgrad.autodiff.tensors import MixtureGradients
 from archgrad.errors import UserError
-from archgrad.hypergradients import EvaluationPoint, Hypergradient
-from archgrad.operations import FactorizedReduce, Operation
+from archgrad.hypergradients import EvaluationPoint, Hypergradient, HypergradientState
+from archgrad.operations import FactorizedReduce, Operation, Projection
 from archgrad.parts.fields import checked
-from archgrad.supernet import Edge, MixedCell
+from archgrad.supernet import Edge, MixedCell, MixedLayer
 from archgrad.system.devices import widened
 
 __all__ = ["StageSimilarity", "average_similarity", "layer_gradients", "layer_similarity"]
 
 
 @checked
-def layer_gradients(point: EvaluationPoint, hypergradient: Hypergradient) -> MixtureGradients:
+def layer_gradients(
+    point: EvaluationPoint, hypergradient: Hypergradient, state: HypergradientState | None = None
+) -> MixtureGradients:
     """Return dL2/dp of every cell's mixture, ``{block: [cells, rows, choices]}`` (Λ-DARTS, Eq. 20).
 
     The α of the ``point`` is the mixture, with a copy p_ℓ for each cell: its losses are functions of (w, p, batch).
     Second-order DARTS gives ∂L2/∂p_ℓ(w') − γ·∂²L1/∂p_ℓ∂w·∂L2/∂w(w'), and every other hypergradient its own estimate;
-    one of order 1 gives ∂L2/∂p_ℓ. The relaxation's pullback of their sum, Σ_ℓ (∂p_ℓ/∂α)ᵀ·dL2/dp_ℓ, is dL2/dα.
+    one of order 1 gives ∂L2/∂p_ℓ. It begins at the ``state`` of the search, by default at the initial one. The
+    relaxation's pullback of their sum, Σ_ℓ (∂p_ℓ/∂α)ᵀ·dL2/dp_ℓ, is dL2/dα.
 
     >>> import torch
     >>> from archgrad.bilevel.problem import BilevelProblem
@@ -41,7 +44,7 @@ def layer_gradients(point: EvaluationPoint, hypergradient: Hypergradient) -> Mix
     ...     layer_gradients(point, Unrolled(lr=0.1))
     {'cell': tensor([0.4800, 2.4000])}
     """
-    return hypergradient.estimate_once(point) if hypergradient.order > 1 else point.direct()
+    return hypergradient.estimate_once(point, state) if hypergradient.order > 1 else point.direct()
 
 
 @dataclass(frozen=True)
@@ -64,13 +67,20 @@ class _CellOutputs:
     """The outputs of one cell: its nodes, which gradients can flow through, and its convolutions, detached."""
 
     edges: tuple[Edge, ...]
+    inputs: int
     nodes: list[Tensor]
     convolutions: list[Tensor]
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """The shapes of the nodes and the operations, which two cells must share to be compared."""
-        edges = tuple((edge.source, edge.target, edge.stride, *map(type, edge.operations)) for edge in self.edges)
+        """The shapes of the nodes and the operations, which two cells must share to be compared.
+
+        Nodes are numbered from the first that the cell computes, so that the layers of a chain can be alike.
+        """
+        edges = tuple(
+            (edge.source - self.inputs, edge.target - self.inputs, edge.stride, *map(type, edge.operations))
+            for edge in self.edges
+        )
         return tuple(tuple(node.shape[1:]) for node in self.nodes), edges
 
 
@@ -145,10 +155,11 @@ def _record_cells(supernet: nn.Module) -> Iterator[list[_CellOutputs]]:
     """Record the outputs of every mixed cell of a supernet while the block runs."""
     seen: list[_CellOutputs] = []
 
-    def note(cell: MixedCell, given: tuple[Any, ...], nodes: list[Tensor]) -> None:
+    def note(cell: MixedCell, given: tuple[Any, ...], found: Any) -> None:
+        nodes = [*[given[0]] * cell.inputs, found] if isinstance(cell, MixedLayer) else found
         with torch.no_grad():
             outputs = [operation(x) for operation, x in _convolutions(cell, nodes)]
-        seen.append(_CellOutputs(cell.connections, nodes[cell.inputs :], outputs))
+        seen.append(_CellOutputs(cell.connections, cell.inputs, nodes[cell.inputs :], outputs))
 
     handles = [cell.register_forward_hook(note) for cell in supernet.modules() if isinstance(cell, MixedCell)]
     try:
@@ -163,5 +174,5 @@ def _convolutions(cell: MixedCell, nodes: Sequence[Tensor]) -> Iterator[tuple[Op
     for edge in cell.connections:
         x = nodes[edge.source]
         for operation in edge.operations:
-            if any(True for _ in operation.parameters()) and not isinstance(operation, FactorizedReduce):
+            if any(True for _ in operation.parameters()) and not isinstance(operation, FactorizedReduce | Projection):
                 yield operation, x[:, : x.shape[1] // cell.partial]

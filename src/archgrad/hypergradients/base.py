@@ -73,9 +73,9 @@ class Hypergradient(ABC):
     def estimate(self, point: EvaluationPoint, state: HypergradientState) -> tuple[Alpha, HypergradientState]:
         """Return the gradient at a point whose variables are constants, and the state for the next estimate."""
 
-    def estimate_once(self, point: EvaluationPoint) -> Alpha:
-        """Return the gradient from the initial state."""
-        return self.estimate(point, self.init(point.weights, point.alpha))[0]
+    def estimate_once(self, point: EvaluationPoint, state: HypergradientState | None = None) -> Alpha:
+        """Return the gradient alone, from a state or, by default, from the initial one."""
+        return self.estimate(point, self.init(point.weights, point.alpha) if state is None else state)[0]
 
     def direct(self, point: EvaluationPoint) -> Alpha:
         """Return the first term of the estimate, ∂L2/∂α, at the weights where the estimate takes it."""

@@ -112,8 +112,8 @@ class EvaluationPoint:
             return lr
         if not isinstance(self.descent, Descent):
             raise UserError(
-                "lr is None, which means the learning rate of SGD on the weights, but no descent is given; set lr to a "
-                "number, or pass descent=Descent(lr=...)."
+                "lr is None, which means the learning rate of SGD on the weights, but no descent by SGD is given; set "
+                "lr to a number, or pass descent=Descent(lr=...)."
             )
         return self.descent.lr
 

@@ -23,8 +23,9 @@ class SharpnessAware(Hypergradient):
     """Another estimate at α + ρ·g/‖g‖, where g is that estimate at α (A²M; Gambella et al., 2025).
 
     The norm is over all blocks. To first order in ρ it is the gradient of L2 + ρ·‖g‖, so α moves to where L2 is flat.
-    Every estimate is made twice, with the same batches, weights and noise. On the simplex the second one may be a
-    little outside of it. The published code moves by ρ·g, without ‖g‖, and adds a difference along the second gradient.
+    Every estimate is made twice, with the same batches, weights, noise and draws. On the simplex the second one may be
+    a little outside of it. The published code moves by ρ·g, without ‖g‖, and adds a difference along the second
+    gradient.
     """
 
     rho: Positive = 0.1
@@ -32,10 +33,12 @@ class SharpnessAware(Hypergradient):
 
     def estimate(self, point: EvaluationPoint, state: HypergradientState) -> tuple[Alpha, HypergradientState]:
         """Estimate, move α uphill, and estimate there from the same state."""
-        first, _ = self.of.estimate(point, state)
-        return self.of.estimate(self._uphill(point, first), state)
+        return self.of.estimate(self._uphill(point, state), state)
 
-    def _uphill(self, point: EvaluationPoint, gradient: Alpha) -> EvaluationPoint:
+    def _uphill(self, point: EvaluationPoint, state: HypergradientState) -> EvaluationPoint:
+        draws = point.generator.get_state()
+        gradient, _ = self.of.estimate(point, state)
+        point.generator.set_state(draws)
         length = norm(gradient)
         return replace(point, alpha=added(point.alpha, gradient, self.rho / length)) if length else point
 
@@ -45,7 +48,7 @@ class SharpnessAware(Hypergradient):
 
     def direct(self, point: EvaluationPoint) -> Alpha:
         """Return the first term of the second estimate."""
-        return self.of.direct(self._uphill(point, self.of.estimate_once(point)))
+        return self.of.direct(self._uphill(point, self.init(point.weights, point.alpha)))
 
     def check(self, weights: int) -> None:
         """Ask the other estimate."""

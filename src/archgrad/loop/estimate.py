@@ -97,7 +97,7 @@ def step_seconds(parts: ResolvedSearch, data: Data, at_most: float = math.inf) -
     that the architecture has its share of them.
     """
     method, end, times = parts.method, time.perf_counter() + at_most, list[float]()
-    schedule = replace(method.schedule, warmup_epochs=0)
+    schedule = replace(method.schedule, warmup_epochs=0, warmup_share=0.0)
     derivation = Argmax() if method.discretizer.measures else method.discretizer
     method = replace(method, schedule=schedule, discretizer=derivation, stop=None, progressive=None)
     inner = schedule.inner_steps

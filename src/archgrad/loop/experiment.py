@@ -56,10 +56,10 @@ _MEASURED = "measured"
 class Experiment:
     """Everything that a search needs but its state: its parts, its data in batches, and how far α may move.
 
-    ``parts`` are as the configuration describes them. ``method`` has the learning rate of α that ``budget`` says, and
-    regularizers that know the networks. The loaders are those of :func:`archgrad.loop.loaders.loaders_of`.
-    ``described`` is what the identity of the search consists of. ``tables`` names the accuracy tables that callbacks
-    look up.
+    ``parts`` are as the configuration describes them. ``method`` has the learning rate of α that ``budget`` says, a
+    warm-up in epochs, and regularizers that know the networks. The loaders are those of
+    :func:`archgrad.loop.loaders.loaders_of`. ``described`` is what the identity of the search consists of. ``tables``
+    names the accuracy tables that callbacks look up.
     """
 
     parts: ResolvedSearch
@@ -94,6 +94,7 @@ class Experiment:
             "data": _about(data), "split": fractions, "augmentation": data.augmentation, **config.compared,
             **({} if task == Classification() else {"task": task.described}),
         }  # fmt: skip
+        method = replace(method, schedule=method.schedule.within(settings.epochs))
         experiment = cls(parts, method, options, device, *loaders, described)
         check_before_training(experiment)
         kept = {} if begun is None else from_first(partial(_kept_numbers, begun))
@@ -159,7 +160,7 @@ class Experiment:
     def _with_budget(self, choice: BudgetChoice, kept_factor: object) -> Experiment:
         """Return the experiment with the learning rate of α scaled to its budget."""
         method, optimizer = self.method, self.method.arch_optimizer
-        steps = published_arch_steps(method, self.space), self.arch_steps
+        steps = published_arch_steps(self.parts.method, self.space), self.arch_steps
         budget = AlphaBudget.of(choice, optimizer, *steps, given=self.config.sets_rate(method))
         if choice in ("published", "always") and isinstance(kept_factor, float) and 0 < kept_factor < math.inf:
             budget = replace(budget, factor=kept_factor)

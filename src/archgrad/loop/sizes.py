@@ -149,7 +149,8 @@ def candidate_sizes(config: SearchConfig, data: Data) -> list[Size]:
 
     All but the last see the images at SEARCH_PIXELS, unless these are smaller or cannot be resized. Given sizes stay.
     Sizes that the method cannot search are left out: layer alignment needs two cells of a kind. The stages of a
-    progressive method have their own depths (None), or one smaller depth for all.
+    progressive method have their own depths (None), or one smaller depth for all. A chain keeps its depth, because its
+    genotype fits no other.
 
     >>> from archgrad.data import digits
     >>> candidate_sizes(SearchConfig(space="nasbench201"), digits())
@@ -160,12 +161,10 @@ def candidate_sizes(config: SearchConfig, data: Data) -> list[Size]:
     space, method = space_of(config), method_of(config)
     depth = getattr(space, space.depth_knob)
     least = 1 if space.depth_knob == "cells_per_stage" else 3
+    depths = [depth] if space.has_own_depth else [min(least, depth), math.ceil(0.6 * depth), depth]
     half = max(space.channels // 2 // method.supernet.partial * method.supernet.partial, method.supernet.partial)
     small, own = _pixels(config, data)
-    found = [
-        (small, half, min(least, depth)), (small, half, math.ceil(0.6 * depth)), (small, half, depth),
-        (own, space.channels, depth),
-    ]  # fmt: skip
+    found = [*((small, half, cells) for cells in depths), (own, space.channels, depth)]
     staged = method.progressive is not None and config.cells is None
     sizes: list[Size] = [
         (pixels, config.channels or width, None if staged and cells == depth else config.cells or cells)

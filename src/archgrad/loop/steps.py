@@ -105,7 +105,7 @@ class Stepper:
         """Return dL2/dp of every cell by the method's hypergradient, where no step of the architecture gives it."""
         hypergradient = self.method.hypergradient
         with self.bilevel_step(state).layers_at(*self.batches(batches)) as point:
-            found = layer_gradients(point, hypergradient)
+            found = layer_gradients(point, hypergradient, state.hypergradient_state)
             check_like(hypergradient, "estimate", found, point.alpha)
             return constants(found)
 

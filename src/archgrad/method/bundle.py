@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from archgrad import callbacks
-from archgrad.arch_optimizers import ArchOptimizer
+from archgrad.arch_optimizers import Annealed, ArchOptimizer
 from archgrad.callbacks import Callback
 from archgrad.discretizers import Discretizer, LimitedSkips
 from archgrad.errors import UserError, unknown
@@ -196,6 +196,7 @@ class Method:
     @checked
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before any training, if the method cannot search this space or a stage of it."""
+        self._check_annealing()
         plan, stages = self.progressive, [(self, space)]
         if plan is not None:
             plan.check(space)
@@ -211,6 +212,17 @@ class Method:
             self.discretizer.check(sized)
             for regularizer in self.regularizers:
                 regularizer.check_blocks(sized.searched_blocks(options))
+
+    def _check_annealing(self) -> None:
+        """Reject an optimizer of which another rate at each step makes nothing: one that sets its rate by itself."""
+        optimizer = self.arch_optimizer
+        if self.schedule.anneal and (
+            optimizer.finite or isinstance(optimizer, Annealed) or optimizer.scaled(2.0) == optimizer
+        ):
+            raise UserError(
+                f"schedule.anneal lowers the learning rate of α step by step, but {type(optimizer).__name__} sets its "
+                f"rate by itself; leave schedule.anneal out, or choose another optimizer."
+            )
 
     def in_stage(self, number: int, space: SearchSpace) -> Method:
         """Return the method of one stage, counted from 0, that searches this space; it has no stages itself.

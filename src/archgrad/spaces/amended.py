@@ -62,6 +62,7 @@ class AmendedA2(_Amended):
     """
 
     name: ClassVar[str] = "amended-a2"
+    has_own_depth: ClassVar[bool] = True
     choices: ClassVar[tuple[str, ...]] = ("skip_connect", "sep_conv_3x3")
 
     cells: Depth = 20

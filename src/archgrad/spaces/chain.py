@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from archgrad.errors import UserError, look_up
 from archgrad.operations import Identity, InvertedResidual, Operation, Projection, Site
+from archgrad.parts.fields import checked
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.build import CellPlan, CellViews
 from archgrad.spaces.genotype import SKIP, Genotype
@@ -125,6 +126,7 @@ class Chain(SearchSpace):
             )
         return completed
 
+    @checked
     def check(self, genotype: Genotype) -> None:
         """Reject what is not in the space; a chain of another length is told which one to ask for."""
         found = len(genotype[CHAIN].decisions) if genotype.names == (CHAIN,) else self.cells

@@ -192,15 +192,15 @@ def time_parts(
 ) -> tuple[float, list[float]]:
     """Return the median seconds of a network for one image, and those of some of its modules.
 
-    Modules of one kind with inputs of one shape share all their times, so they have the same median.
+    Modules of one kind with inputs and outputs of one shape share all their times, so they have the same median.
     """
-    sizes: dict[nn.Module, tuple[int, ...]] = {}
+    sizes: dict[nn.Module, tuple[torch.Size, torch.Size]] = {}
 
-    def note(part: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        sizes[part] = tuple(inputs[0].shape)
+    def note(part: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        sizes[part] = inputs[0].shape, output.shape
 
-    handles = [part.register_forward_pre_hook(note) for part in kinds]
     with _differences(kinds, time.perf_counter) as found:
+        handles = [part.register_forward_hook(note) for part in kinds]
         whole = measure_latency(network, input_channels, image_size)
     for handle in handles:
         handle.remove()

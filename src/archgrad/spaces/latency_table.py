@@ -28,9 +28,10 @@ from archgrad.spaces.space import SearchSpace
 from archgrad.system.data_files import data_files, load_once
 from archgrad.system.files import open_regular
 
-__all__ = ["LatencyFit", "LatencyTable", "design_of", "find_latencies", "fit_latencies", "open_latencies"]
+__all__ = ["NO_DEVICES", "LatencyFit", "LatencyTable", "design_of", "find_latencies", "fit_latencies", "open_latencies"]
 
-_NO_DEVICES = ("index", "arch", "source")
+NO_DEVICES = ("index", "arch", "source")
+"""The columns of a table that are no devices."""
 _LARGEST = 100_000_000
 _FORM = "give a CSV file with the column arch and a column of milliseconds for each device"
 
@@ -160,7 +161,7 @@ def _load(path: Path) -> LatencyTable:
 
 def _read(path: Path, rows: csv.DictReader[str]) -> dict[str, Tensor]:
     header = rows.fieldnames or ()
-    devices = [name for name in header if name not in _NO_DEVICES]
+    devices = [name for name in header if name not in NO_DEVICES]
     if "arch" not in header or not devices:
         raise UserError(f"the table {path}, line 1: the header has no column arch, or no device; {_FORM}.")
     codes, found = codes_by_name(), dict[int, list[float]]()

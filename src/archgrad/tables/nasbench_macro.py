@@ -7,6 +7,7 @@ cifar10.json``. It maps the code of a network, a digit for each layer, to its ac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -103,8 +104,12 @@ class NASBenchMacroTable(Table):
         return find_macro_table() is not None
 
     def has_form_of(self, cell: Cell) -> bool:
-        """Tell whether it is a chain."""
-        return isinstance(cell, Genotype) and cell.names == ("chain",)
+        """Tell whether it is a chain of the benchmark's length and operations."""
+        if isinstance(cell, Genotype):
+            with suppress(UserError):
+                Macro().check(cell)
+                return True
+        return False
 
     def oracle(self, space: SearchSpace, datasets: Sequence[str]) -> Oracle | None:
         """Return the accuracy on CIFAR-10; nothing for chains of another length."""
@@ -127,8 +132,8 @@ class NASBenchMacroTable(Table):
         return tuple(mean for code, mean in table.means.items() if not left_out & set(code))
 
     def accuracies(self, genotype: Genotype) -> dict[str, float]:
-        """Return the accuracy on CIFAR-10."""
-        table = find_macro_table()
+        """Return the accuracy on CIFAR-10; nothing for chains of another length."""
+        table = find_macro_table() if self.has_form_of(genotype) else None
         return {} if table is None else {_MEASURE: table.query(genotype)}
 
     def best(self, path: Path) -> Answer:

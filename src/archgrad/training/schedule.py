@@ -50,10 +50,11 @@ class Schedule:
     - ``simultaneous``: both from one backward pass on one batch, so the supernet runs once and not twice;
     - ``random``: at each step one of the two, with equal probability (GAEA, Algorithm 1).
 
-    α stays fixed for ``warmup_epochs`` epochs, and at least for ``warmup_share`` of all epochs. Then it moves once for
-    every ``inner_steps`` = T weight steps, each on a fresh batch (iDARTS, Algorithm 1). An epoch has as many
-    architecture steps as with T = 1, and T times as many weight steps. α moves just before the last of each T weight
-    steps. With ``anneal`` its learning rate falls by a cosine from twice its value to 0, so that their sum stays.
+    α stays fixed for ``warmup_epochs`` epochs, or for ``warmup_share`` of all epochs, rounded down, if these are more.
+    Then it moves once for every ``inner_steps`` = T weight steps, each on a fresh batch (iDARTS, Algorithm 1). An epoch
+    has as many architecture steps as with T = 1, and T times as many weight steps. α moves just before the last of each
+    T weight steps. With ``anneal`` its learning rate falls by a cosine from twice its value to 0, so that their sum
+    stays, up to one step.
 
     >>> [index for index in range(9) if Schedule(inner_steps=4).moves(index).architecture]
     [3, 7]

@@ -55,6 +55,7 @@ class Candidate:
     searched: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     start_from: str = ""
+    stem: str = "cifar"
 
     def __post_init__(self) -> None:
         check_fields(self, "{} of a candidate")
@@ -82,6 +83,7 @@ class Candidate:
         """The space at the size of the network."""
         space = ResNet() if self.space == ResNet.name else named_space(self.space)
         size: dict[str, Any] = {"channels": self.channels, space.depth_knob: self.cells}
+        size |= {"stem": self.stem} if hasattr(space, "stem") else {}
         return replace(space, **size)
 
     @property
@@ -102,7 +104,8 @@ class Candidate:
         """Describe its training on images, which have its size, for so long; no image is held out."""
         settings = {**options.get("settings", {}), **self.settings}
         given = {**options, "settings": settings, "epochs": length.epochs, "held_out": 0.0}
-        given |= {"channels": self.channels, "cells": self.cells, "start_from": self.start_from or None}
+        given |= {"channels": self.channels, "cells": self.cells, "stem": self.stem}
+        given |= {"start_from": self.start_from or None}
         return Training.of(self.sized, self.genotype, data, **given)
 
 
@@ -111,8 +114,9 @@ def pretrained(folder: Path | str, data: Data, limits: Limits) -> Candidate:
     model, home = Model.load(folder), str(Path(folder).resolve())
     space, size = model.space, model.preprocessing.image_size
     found = Candidate(
-        space.name, str(model.genotype), space.channels, getattr(space, space.depth_knob), size, start_from=home
-    )
+        space.name, str(model.genotype), space.channels, getattr(space, space.depth_knob), size, start_from=home,
+        stem=getattr(space, "stem", "cifar"),
+    )  # fmt: skip
     if problem := limits.exceeded(found.sized, found.parsed, shape_of(data, size)):
         raise UserError(f"start_from is {home}, whose network takes {problem}; give another model or higher limits.")
     return found

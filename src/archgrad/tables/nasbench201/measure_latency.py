@@ -19,7 +19,7 @@ from archgrad.errors import UserError, reason, shortened
 from archgrad.parts.fields import Range, checked
 from archgrad.spaces import NASBench201
 from archgrad.spaces.cost import measure_latency
-from archgrad.spaces.latency_table import LatencyFit, design_of, fit_latencies
+from archgrad.spaces.latency_table import NO_DEVICES, LatencyFit, design_of, fit_latencies
 from archgrad.spaces.nasbench201_cells import CELLS, EDGES, OPERATIONS, codes_by_name, genotype_of
 from archgrad.system.files import exists, open_regular, shown_path, write_text
 from archgrad.system.random_streams import SavedRandomState, generator
@@ -55,16 +55,19 @@ class MeasuredTable(NamedTuple):
 def sample_of_cells(count: int, seed: int = 0) -> list[int]:
     """Return codes of different cells: in every five of them each edge has each of the five operations once.
 
+    Beyond half of all cells, where few such fives are left, the others come in any order.
+
     >>> len(set(sample_of_cells(100)))
     100
     """
     drawn, found = generator(seed, "latency cells"), dict[int, None]()
-    while len(found) < count:
+    while len(found) < min(count, CELLS // 2):
         columns = [torch.randperm(len(OPERATIONS), generator=drawn).tolist() for _ in EDGES]
         five = [int("".join(map(str, digits)), len(OPERATIONS)) for digits in zip(*columns, strict=True)]
         if not found.keys() & set(five):
             found |= dict.fromkeys(five)
-    return list(found)[:count]
+    others = torch.randperm(CELLS, generator=drawn).tolist() if len(found) < count else []
+    return list(found | dict.fromkeys(others))[:count]
 
 
 @checked
@@ -76,6 +79,8 @@ def measure_table(
     progress: Progress = lambda done, total: None,
 ) -> MeasuredTable:
     """Measure a sample of cells into the table ``out``, then fill in all others; go on with what is there."""
+    if device in NO_DEVICES:
+        raise UserError(f"device is {device!r}, which is another column of the table; give the machine another name.")
     times = _read_measured(out, device, str(setting)) if exists(out) else {}
     wanted, before = sample_of_cells(cells), torch.get_num_threads()
     torch.set_num_threads(setting.threads)
