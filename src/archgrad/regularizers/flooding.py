@@ -16,7 +16,8 @@ class Flooding(Regularizer):
     """Train the weights by |L1 − b| + b, with b = ``level`` (Ishida et al., 2020; in β-DARTS++, Ye et al., 2023).
 
     Its gradient is sign(L1 − b)·∂L1/∂w: below the level the weights ascend, so that the supernet does not memorise its
-    images. L1 is the loss of the batch. The architecture's loss is not flooded.
+    images. L1 is the loss of the batch. The architecture's loss is not flooded. A weight that the batch does not reach,
+    as of an operation that was not drawn, still gets no gradient.
     """
 
     level: NonNegative = 0.1
@@ -24,4 +25,4 @@ class Flooding(Regularizer):
     def weight_gradient(self, step: WeightStep) -> Weights:
         """Return what turns ∂L1/∂w into the gradient of the flooded loss."""
         factor = (step.value - self.level).sign() - 1
-        return Weights({name: factor * gradient for name, gradient in step.gradient.items()})
+        return Weights({name: factor * one.grad for name, one in step.weights.items() if one.grad is not None})
