@@ -14,7 +14,7 @@ from archgrad.autodiff.tensors import Probabilities
 from archgrad.errors import UserError
 from archgrad.parts.fields import Range
 from archgrad.regularizers.base import DecisionStep, Regularizer
-from archgrad.relaxations import DecidedRows
+from archgrad.relaxations import DecidedRows, Relaxation
 from archgrad.spaces import DecisionBlock
 from archgrad.system.devices import widened
 
@@ -46,6 +46,14 @@ class GreedyDecisions(Regularizer):
             raise UserError(
                 f"greedy-decisions.begin is {self.begin}, after greedy-decisions.end, which is {self.end}; the first "
                 f"decision cannot come after the last."
+            )
+
+    def check(self, relaxation: Relaxation) -> None:
+        """Reject a relaxation without anything to decide by."""
+        if not relaxation.learns:
+            raise UserError(
+                f"GreedyDecisions decides by what α has learned, but {type(relaxation).__name__} does not depend on "
+                f"α; choose another relaxation, or leave GreedyDecisions out."
             )
 
     def check_blocks(self, blocks: Sequence[DecisionBlock]) -> None:
