@@ -40,7 +40,7 @@ __all__ = [
 OWN = {
     "epoch", "lr", "genotype", "stage", "seconds", "stopped_to", "ties", "derived_by", "train_chance", "heldout_chance",
     "heldout_images", "train_loss", "train_accuracy", "arch_loss", "arch_accuracy", "heldout_loss", "heldout_accuracy",
-    "level", "metric", "metric_direction", "metric_unit", "metric_best",
+    "level", "metric", "metric_direction", "metric_unit", "metric_best", "resting", "decided",
 }  # fmt: skip
 """The keys of a record that only the loop writes, beside those of the task's metrics."""
 

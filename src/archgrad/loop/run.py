@@ -286,6 +286,8 @@ class Run:
             record["train_chance"] = self.experiment.train_chance
         record |= state.metric.to_record()
         record |= {"ties": snapshot.ties} if snapshot.ties else {}
+        record |= {"resting": len(state.resting)} if state.watched else {}
+        record |= {"decided": state.decided.count} if state.decided.marks else {}
         record |= {"derived_by": state.metric.name} if self._by_metric(snapshot.last) else {}
         before = sum(earlier["seconds"] for earlier in state.history)
         genotype = None if snapshot.undecided else str(state.genotype)

@@ -28,6 +28,11 @@ class DecidedRows:
     weights: Probabilities = field(default_factory=lambda: Probabilities({}))
     marks: Mapping[str, Tensor] = field(default_factory=dict)
 
+    @property
+    def count(self) -> int:
+        """The number of decided rows."""
+        return sum(int(marks.sum()) for marks in self.marks.values())
+
     def everywhere(self, alpha: Alpha) -> bool:
         """Tell whether no row of α is left to decide."""
         return all(name in self.marks and bool(self.marks[name].all()) for name in alpha)
