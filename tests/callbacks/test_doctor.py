@@ -104,9 +104,9 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
     noted: list[tuple[int, bool]] = []
     step = Stepper.weight_step
 
-    def note(self: Stepper, state: Any, batch: Any) -> Any:
+    def note(self: Stepper, state: Any, *given: Any) -> Any:
         noted.append((state.epoch, any(isinstance(part, LayerAlignment) for part in self.method.regularizers)))
-        return step(self, state, batch)
+        return step(self, state, *given)
 
     monkeypatch.setattr(Stepper, "weight_step", note)
     return noted

@@ -26,7 +26,7 @@ CASES: dict[str, tuple[ag.spaces.SearchSpace, dict[str, Any]]] = {
     "pc-darts": (Tiny(channels=4, cells_per_stage=1), {"schedule.warmup_epochs": 0}),
     "gdas": (SMALL, {}),
 }
-TWO_EPOCHS = ("darts", "darts, drop-path, noise, auxiliary head", "darts-2nd, recomputed cells")
+TWO_EPOCHS = ("darts", "sgas", "darts, drop-path, noise, auxiliary head", "darts-2nd, recomputed cells")
 """An epoch that begins anew, and drop-path, which the first epoch has none of; waiting for each other takes longest."""
 OF_THREE = ("darts", "darts-2nd", "lambda-darts", "gdas")
 """What three processes run: a gradient, differences, gradients of cells, and random draws."""
@@ -35,6 +35,8 @@ FURTHER: dict[str, tuple[ag.spaces.SearchSpace, dict[str, Any]]] = {
     "darts, drop-path, noise, auxiliary head": (
         ag.spaces.S4(channels=2, cells=3), {"supernet.drop_path": 0.3, "supernet.auxiliary_head": 0.4},
     ),
+    "oles": (SMALL, {"operation-stopping.threshold": 0.72, "operation-stopping.iterations": 1}),
+    "sgas": (SMALL, {"greedy-decisions.begin": 0.0}),
     "darts, skip dropout": (SMALL, {"supernet.skip_dropout": 0.5}),
     "darts-2nd, recomputed cells": (SMALL, {"checkpoint_cells": True, "supernet.drop_path": 0.3}),
     "darts, recomputed cells, a budget": (

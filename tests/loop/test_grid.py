@@ -61,6 +61,8 @@ def refusal(method: str, hypergradient: str) -> str | None:
         return "simultaneous updates take one backward pass .* set schedule.updates=alternate"
     if hypergradient == "per-example" and named.relaxation.sampled:
         return "gives each image its own architecture parameters, but .* choose a relaxation that does not sample"
+    if hypergradient in ("nystrom", "soba") and any(part.watches for part in named.regularizers):
+        return "stops the training of some weights, but .* keeps a state for each of them"
     if hypergradient == "exact-implicit":
         return "builds the dense Hessian of .* weights, but its limit is .* use ConjugateGradient or Neumann"
     return None
@@ -113,7 +115,8 @@ def recipes_in_spaces() -> list[tuple[str, str]]:
     for place, recipe in enumerate(RECIPES):
         own = {*KINDS, CELL_PAIRS[place % len(CELL_PAIRS)]}
         chosen += [(recipe, space) for space in SPACES if space in own or recipe in EVERYWHERE]
-    return [pair for pair in chosen if pair[0] != "gaea-pc-darts" or pair[1] not in CHAINS]  # no partial channels
+    chosen = [pair for pair in chosen if pair[0] != "gaea-pc-darts" or pair[1] not in CHAINS]  # no partial channels
+    return [pair for pair in chosen if pair[0] != "sgas" or not pair[1].startswith("nasbench1shot1")]  # edges apart
 
 
 def methods_with_hypergradients() -> list[tuple[str, str]]:

@@ -109,9 +109,9 @@ def test_data_and_moves_are_those_of_the_level(level: Level, updates: Updates, m
     for name in ("architecture_step", "weight_step", "joint_step"):
         original = getattr(Stepper, name)
 
-        def step(self: Stepper, state: Any, batch: Any, name: str = name, original: Any = original) -> Any:
+        def step(self: Stepper, state: Any, *given: Any, name: str = name, original: Any = original) -> Any:
             happened.append((name, state.index))
-            return original(self, state, batch)
+            return original(self, state, *given)
 
         monkeypatch.setattr(Stepper, name, step)
     method = replace(ag.recipes.gaea(), schedule=Schedule(level=level, updates=updates, warmup_epochs=1))

@@ -16,7 +16,15 @@ from torch import Tensor
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, Fixed, MirrorDescent
 from archgrad.errors import UserError
-from archgrad.regularizers import REGULARIZERS, CostPenalty, Flooding, LayerAlignment, Regularizer
+from archgrad.regularizers import (
+    REGULARIZERS,
+    CostPenalty,
+    Flooding,
+    GreedyDecisions,
+    LayerAlignment,
+    OperationStopping,
+    Regularizer,
+)
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Sigmoid, Simplex, Softmax, Uniform
 from archgrad.spaces import SearchSpace
 from archgrad.training.schedule import Schedule
@@ -41,6 +49,8 @@ RELAXATIONS: dict[str, Relaxation] = {
 MEMBERS: dict[str, Regularizer] = {name: kind() for name, kind in REGULARIZERS.items()} | {
     "cost-penalty": CostPenalty("params", 5000),
     "flooding": Flooding(level=5.0),  # above the first losses
+    "operation-stopping": OperationStopping(threshold=1.0, iterations=1),
+    "greedy-decisions": GreedyDecisions(begin=0.0, end=0.0),
     "layer-alignment": LayerAlignment(schedule="constant"),
     "layer-alignment-exact": LayerAlignment("sign", schedule="constant", difference="exact"),
     "layer-alignment-central": LayerAlignment(schedule="constant", difference="central", kinks="crossed"),
@@ -55,6 +65,8 @@ SUITED = {"dirichlet-kl": "dirichlet", "zero-one": "sigmoid"}
 def refusal(regularizer: str, relaxation: str) -> str | None:
     if regularizer in ON_ALPHA and not RELAXATIONS[relaxation].learns:
         return "adds to the loss of the architecture, but Fixed never moves the architecture"
+    if regularizer in ("operation-stopping", "greedy-decisions") and not RELAXATIONS[relaxation].learns:
+        return "compares the gradients" if regularizer == "operation-stopping" else "decides by what α has learned"
     if regularizer == "dirichlet-kl" and relaxation != "dirichlet":
         return "DirichletKL needs a Dirichlet distribution"
     if MEMBERS[regularizer].needs_simplex and not RELAXATIONS[relaxation].on_simplex:
@@ -85,12 +97,12 @@ class Found(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def after_two_steps(method: ag.Method, space: SearchSpace) -> Found:
+def after_two_steps(method: ag.Method, space: SearchSpace, epochs: int = 1) -> Found:
     steps: list[Event] = []
     images = 20 if method.schedule.level == "bilevel" else 40
     settings = {
-        "epochs": 1,
-        "batch_size": images // 2,
+        "epochs": epochs,
+        "batch_size": epochs * images // 2,
         "held_out": 0,
         "standard_callbacks": False,
         "callbacks": listening(steps.append),
@@ -105,10 +117,11 @@ def after_two_steps(method: ag.Method, space: SearchSpace) -> Found:
 
 def takes_two_steps(method: ag.Method, space: SearchSpace = EDGES) -> None:
     """The steps are finite, and what they move is not where it would be without each of the regularizers."""
-    found = after_two_steps(method, space)
+    epochs = 2 if any(isinstance(part, GreedyDecisions) for part in method.regularizers) else 1  # it decides between
+    found = after_two_steps(method, space, epochs)
     for regularizer in method.regularizers:
         others = tuple(part for part in method.regularizers if part is not regularizer)
-        without = after_two_steps(replace(method, regularizers=others), space)
+        without = after_two_steps(replace(method, regularizers=others), space, epochs)
         on_alpha = regularizer in [MEMBERS[name] for name in ON_ALPHA]
         moved, stayed = (found.alpha, without.alpha) if on_alpha else (found.weights, without.weights)
         assert moved.keys() == stayed.keys()
@@ -131,6 +144,10 @@ def test_every_regularizer_with_every_relaxation(regularizer: str, relaxation: s
 
 @pytest.mark.parametrize("regularizer", MEMBERS)
 def test_every_regularizer_with_operations_on_nodes(regularizer: str) -> None:
+    if regularizer == "greedy-decisions":
+        with pytest.raises(UserError, match="GreedyDecisions decides an edge with its operation, but block"):
+            after_two_steps(method_of(regularizer, "softmax"), NODES)
+        return
     takes_two_steps(method_of(regularizer, SUITED.get(regularizer, "softmax")), NODES)
 
 
@@ -157,8 +174,10 @@ def test_every_regularizer_on_one_level(regularizer: str, updates: str) -> None:
             schedule=Schedule(level="single", updates=updates),
         )
 
-    if regularizer == "layer-alignment-outer" and updates == "simultaneous":
-        with pytest.raises(UserError, match="on the outer objective"):
+    refused = {"operation-stopping": "compares the gradients"}
+    refused |= {"layer-alignment-outer": "on the outer objective"} if updates == "simultaneous" else {}
+    if regularizer in refused:
+        with pytest.raises(UserError, match=refused[regularizer]):
             single()
         return
     takes_two_steps(single())

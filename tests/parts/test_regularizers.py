@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, fields, is_dataclass
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 
 import pytest
 import torch
@@ -12,15 +12,19 @@ from archgrad.regularizers import (
     REGULARIZERS,
     AdversarialPerturbation,
     CostPenalty,
+    DecisionStep,
     EntropyTerm,
     Flooding,
+    GreedyDecisions,
     LayerAlignment,
+    OperationStopping,
     OuterStep,
     PerturbStep,
     Regularizer,
     WeightStep,
     name_of,
 )
+from archgrad.relaxations import DecidedRows
 from archgrad.spaces import DecisionBlock, NASBench201, Row
 from archgrad.spaces.choice_costs import ChoiceCosts
 from archgrad.spaces.cost_model import CostModel, NetworkShape
@@ -37,6 +41,8 @@ MEMBERS: dict[str, Regularizer] = {
     "nothing": Regularizer(),
     **NAMED,
     "flooding-high": Flooding(1e3),
+    "operation-stopping-at-once": OperationStopping(1.0, 1, "validation"),
+    "greedy-decisions-at-once": GreedyDecisions(0.0, 0.0),
     "entropy-negative": EntropyTerm(-0.1),
     "layer-alignment-exact": LayerAlignment(difference="exact", schedule="constant"),
     "layer-alignment-interleaved": LayerAlignment(difference="interleaved", schedule="constant"),
@@ -72,7 +78,9 @@ def weight_step(member: Regularizer, progress: float) -> WeightStep:
     inputs, graph = [weights["w"], mixture["cell"]], member.differentiates_gradient
     of_weights, slope = torch.autograd.grad(value, inputs, create_graph=graph)
     slopes = {"cell": slope} if member.needs_mixture_gradient else None
-    return WeightStep(loss, (BLOCK,), weights, value.detach(), {"w": of_weights.detach()}, mixture, slopes, progress, 0)
+    step = WeightStep(loss, (BLOCK,), weights, value.detach(), {"w": of_weights.detach()}, mixture, slopes, progress, 0)
+    watched = {"outer_gradient": {"w": of_weights.detach().flip(0)}, "operations": {"w": ("w",)}}
+    return replace(step, **watched) if member.watches else step  # type: ignore[arg-type]
 
 
 def perturb_step(mixture: Tensors, progress: float) -> PerturbStep:
@@ -139,6 +147,39 @@ def test_perturbing_needs_no_gradient_mode_and_leaves_none(member: Regularizer) 
         assert not torch.is_grad_enabled()
     assert not quiet["cell"].requires_grad
     assert torch.equal(quiet["cell"], member.perturb(perturb_step(mixture, 0.5))["cell"])
+
+
+@every_member
+def test_watching_is_a_pure_function_of_the_step_and_the_state(member: Regularizer) -> None:
+    step, begun = weight_step(member, 0.5), member.init(("w",))
+    before = {name: value.clone() for name, value in begun.items()}
+    (first, stopped), (second, again) = (member.watch(step, begun) for _ in range(2))
+    assert first.keys() == second.keys() == begun.keys()
+    for name, value in begun.items():
+        assert torch.equal(value, before[name])
+        assert torch.equal(first[name], second[name])
+        assert (first[name].shape, first[name].dtype) == (value.shape, value.dtype)
+        assert first[name].device.type == "cpu"
+    assert list(stopped) == list(again)
+    assert set(stopped) <= {"w"}
+    assert bool(begun) == member.watches
+
+
+@every_member
+def test_decisions_are_for_good_and_the_same_when_asked_again(member: Regularizer) -> None:
+    decided = DecidedRows()
+    for epoch in range(1, 5):
+        rows = torch.rand(4, 3, generator=torch.Generator().manual_seed(epoch)).softmax(-1)
+        step = DecisionStep((BLOCK,), {"cell": rows}, decided, epoch, 4)
+        found = member.decide(step)
+        again = member.decide(replace(step, decided=found))
+        for name, marks in found.marks.items():
+            earlier = decided.marks.get(name, torch.zeros_like(marks))
+            assert not (earlier & ~marks).any()
+            assert torch.equal(found.weights[name][earlier], decided.weights.get(name, rows)[earlier])
+            assert torch.equal(again.marks[name], marks)
+            assert torch.equal(again.weights[name], found.weights[name])
+        decided = found
 
 
 @every_named

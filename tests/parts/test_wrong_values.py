@@ -46,8 +46,8 @@ WRONG: list[Any] = [
     math.nan, math.inf, -1e300, 10**400, 10**5000, -1, "many", b"\xff", object(), [1], {}, (math.nan,),
     torch.tensor(1.0), torch.nn.Linear, 1j,
 ]  # fmt: skip
-UNBOUNDED = {"EntropyTerm.weight", "Site.salt", "Descent.velocity"}
-"""The only fields that may be as small as one likes; of the last, only a type checker knows the type."""
+UNBOUNDED = {"OperationStopping.threshold", "EntropyTerm.weight", "Site.salt", "Descent.velocity"}
+"""The only fields that may be negative; of the last, only a type checker knows the type."""
 
 
 POSITIVE = ("lr", "eps", "steps", "keep", "samples", "window", "channels", "cells", "epochs", "batch_size", "betas")

@@ -160,7 +160,7 @@ def inspect_discretization(folder: Path, device: str | None) -> dict[str, Any]:
     """Measure what the supernet loses of its main metric when its mixture becomes one architecture."""
     setup, state, stage = _reopen(folder, device)
     space, evaluation = setup.space, supernet_evaluation(setup, state)
-    probabilities = setup.method.relaxation.probabilities(setup.blocks, state.alpha)
+    probabilities = setup.present_probabilities(state)
     if state.step:  # interrupted within an epoch: the saved genotype is that of the epoch before
         state.genotype = setup.method.discretizer.interim(space, probabilities, evaluation)
     if setup.method.discretizer.ties(space, probabilities, last=state.complete).everywhere:

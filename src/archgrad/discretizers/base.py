@@ -201,16 +201,22 @@ def count_ties(space: SearchSpace, probabilities: Probabilities) -> Ties:
 def margins(space: SearchSpace, probabilities: Probabilities) -> list[float]:
     """Return each row's margin: the probability of its least likely picked choice minus that of the best one left out.
 
-    Choices that a genotype may not contain, such as ``none`` in the DARTS space, do not count.
+    Choices that a genotype may not contain, such as ``none`` in the DARTS space, do not count; nor do rows without any
+    weight at a node that has enough others to keep.
     """
     found = []
     for block in space.blocks:
-        for row, weights in enumerate(probabilities[block.name].tolist()):
-            ranked = _ranked(block, row, weights)
-            picks = block.rows[row].picks
-            if len(ranked) > picks:
-                found.append(ranked[picks - 1] - ranked[picks])
+        ranks = [_ranked(block, row, weights) for row, weights in enumerate(probabilities[block.name].tolist())]
+        for row, ranked in zip(block.rows, ranks, strict=True):
+            if len(ranked) > row.picks and (ranked[0] or not _is_removed(block, row.target, ranks)):
+                found.append(ranked[row.picks - 1] - ranked[row.picks])
     return found
+
+
+def _is_removed(block: DecisionBlock, target: int, ranks: Sequence[Sequence[float]]) -> bool:
+    """Tell whether a node can do without its rows that have no weight."""
+    others = sum(row.target == target and ranked[0] > 0 for row, ranked in zip(block.rows, ranks, strict=True))
+    return block.keep is not None and others >= block.keep
 
 
 def _ranked(block: DecisionBlock, row: int, weights: list[float]) -> list[float]:

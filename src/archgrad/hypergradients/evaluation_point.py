@@ -37,7 +37,7 @@ class EvaluationPoint:
     they are to cross the kinks. An estimate draws its random numbers from ``generator``, which is on the CPU.
 
     The point keeps what its first evaluation of the outer loss has ``measured``, if the problem measures anything, and
-    the gradients of the mixture there.
+    the gradients of the mixture there; with ``keeps_weight_gradient``, those of the weights too.
     """
 
     problem: BilevelProblem
@@ -50,6 +50,8 @@ class EvaluationPoint:
     differences_mislead: bool = False
     measured: Any = field(default=None, init=False)
     mixture_gradients: MixtureGradients = field(default_factory=dict, init=False)
+    keeps_weight_gradient: bool = field(default=False, init=False)
+    weight_gradient: Weights | None = field(default=None, init=False)
 
     def outer(self, weights: Weights | None = None) -> tuple[Alpha, Weights]:
         """Return ∂L2/∂α and ∂L2/∂w at ``weights``, by default the point's own."""
@@ -60,12 +62,19 @@ class EvaluationPoint:
         return Alpha(of_alpha), Weights(of_weights)
 
     def direct(self, alpha: Alpha | None = None) -> Alpha:
-        """Return ∂L2/∂α alone; no gradient of the weights is computed.
+        """Return ∂L2/∂α alone; no gradient of the weights is computed, unless the point keeps it.
 
         ``alpha`` may give each image its own α, ``[N, rows, choices]``; by default all have the point's.
         """
         at = leaves(self.alpha if alpha is None else alpha)
+        if self.keeps_weight_gradient and self.weight_gradient is None:
+            weights = leaves(self.weights)
+            return Alpha(self._differentiate(weights, at, at, weights)[0])
         return Alpha(self._differentiate(self.weights, at, at)[0])
+
+    def of_weights(self) -> Weights:
+        """Return ∂L2/∂w at the point: the one that was kept, or by another pass if the estimate never took it."""
+        return self.outer()[1] if self.weight_gradient is None else self.weight_gradient
 
     def _differentiate(self, weights: Weights, alpha: Alpha, *variables: Vector) -> Sequence[Vector]:
         """Differentiate the outer loss at the point, and keep what the first evaluation there measured."""
@@ -74,6 +83,8 @@ class EvaluationPoint:
         loss, mixture, self.measured = self.problem.evaluate(weights, alpha, self.outer_batch)
         moving = {name: value for name, value in mixture.items() if value.requires_grad}
         *found, self.mixture_gradients = gradients(lambda: loss, *variables, moving)
+        if self.keeps_weight_gradient and len(variables) > 1:
+            self.weight_gradient = constants(Weights(found[1]))
         return found
 
     def inner(self, step: int = 0) -> Callable[[Weights, Alpha], Tensor]:

@@ -166,7 +166,7 @@ class Search:
     @property
     def mixture(self) -> dict[str, Tensor]:
         """The input of the supernet, ``{block: [cells, rows, choices]}``."""
-        return self._run.experiment.mixture(self.alpha)
+        return self._run.experiment.mixture(self.state)
 
     @property
     def genotype(self) -> Genotype:

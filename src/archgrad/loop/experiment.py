@@ -242,9 +242,13 @@ class Experiment:
         """Return the probabilities ``{block: [rows, choices]}`` of α."""
         return self.method.relaxation.probabilities(self.blocks, alpha)
 
-    def mixture(self, alpha: Alpha) -> dict[str, Tensor]:
+    def present_probabilities(self, state: SearchState) -> Probabilities:
+        """Return the probabilities of a state: those of its α, with the decided rows in their places."""
+        return state.decided.inserted(self.probabilities(state.alpha))
+
+    def mixture(self, state: SearchState) -> dict[str, Tensor]:
         """Return the input of the supernet, ``{block: [cells, rows, choices]}``."""
-        return expand_to_cells(self.blocks, self.probabilities(alpha))
+        return expand_to_cells(self.blocks, self.present_probabilities(state))
 
     @cached_property
     def train_chance(self) -> float | None:
@@ -277,12 +281,30 @@ class Experiment:
         trained, _ = split_trained(Weights(dict(supernet.named_parameters())))
         hypergradient_state = method.hypergradient.init(constants(trained), alpha)
         check_instance(method.hypergradient, "init", hypergradient_state, dict)
-        return SearchState(
+        state = SearchState(
             supernet, alpha, arch_state, optimizer, training.epochs, self.steps, genotype,
             average=WeightAverage.of(supernet, training.ema_decay) if training.ema_decay else None,
             warmup_epochs=method.schedule.warmup_epochs, budget_line=self.budget_line,
             metric=self.task.main_metric.info, hypergradient_state=hypergradient_state,
         )  # fmt: skip
+        self._begin_to_watch(state)
+        return state
+
+    def _begin_to_watch(self, state: SearchState) -> None:
+        """Give the state what the regularizers that watch operations begin with."""
+        for part in [part for part in self.method.regularizers if part.watches]:
+            name = type(part).__name__
+            if not state.operations:
+                raise UserError(
+                    f"{name} watches the weights of operations, but the supernet of the space {self.space.name!r} has "
+                    f"none in a MixedCell; build its cells from MixedCell, or leave {name} out."
+                )
+            if state.hypergradient_state:
+                raise UserError(
+                    f"{name} stops the training of some weights, but {type(self.method.hypergradient).__name__} keeps "
+                    f"a state for each of them; choose another hypergradient, or leave {name} out."
+                )
+            state.watched[name] = part.init(tuple(state.operations))
 
     def _recompute_cells(self, supernet: Supernet) -> None:
         if not recompute_cells(supernet):

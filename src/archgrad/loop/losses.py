@@ -22,7 +22,6 @@ from archgrad.bilevel.adam_descent import AdamDescent, moments_of
 from archgrad.bilevel.descent import Descent, InnerDescent, momentum_of
 from archgrad.bilevel.problem import BilevelProblem, Evaluation
 from archgrad.data import Batch
-from archgrad.discretizers import Tuning
 from archgrad.distributed.forward import forward_on_shards
 from archgrad.distributed.processes import processes
 from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
@@ -72,8 +71,7 @@ class SupernetLosses:
     """Computes mixtures and losses of one method on one supernet.
 
     All randomness comes from streams that are named by the run's seed and the step's number. ``forward`` may be
-    compiled, ``plain`` never is. If both compute in less than 32 bit, ``full`` is the same in 32 bit. ``tuning`` has
-    rows that replace those of every mixture.
+    compiled, ``plain`` never is. If both compute in less than 32 bit, ``full`` is the same in 32 bit.
     """
 
     space: SearchSpace
@@ -85,7 +83,6 @@ class SupernetLosses:
     task: BaseTask
     outputs: int
     full: Forward | None = None
-    tuning: Tuning | None = None
 
     def in_full_precision(self) -> SupernetLosses:
         """Return the same losses in 32 bit, for second derivatives and differences of gradients."""
@@ -114,10 +111,10 @@ class SupernetLosses:
         return noise and {name: value.to(state.device) for name, value in noise.items()}
 
     def relax(self, alpha: Alpha, noise: dict[str, Tensor] | None, state: SearchState) -> Relaxed:
-        """Return the mixture of α, with the fixed rows in their places."""
+        """Return the mixture of α, with the decided rows in their places."""
         relaxed = self.method.relaxation.relax(self.blocks, alpha, noise, state.progress)
         check_relaxed(self.method.relaxation, self.blocks, alpha, relaxed)
-        return relaxed if self.tuning is None else _with_fixed_rows(relaxed, self.tuning)
+        return state.decided.fixed(relaxed)
 
     def perturb(self, relaxed: Relaxed, batch: Batch, state: SearchState) -> Relaxed:
         """Return the mixture after all regularizers have perturbed it."""
@@ -173,7 +170,7 @@ class SupernetLosses:
         if not self.method.regularizers:
             return []
         blocks = self.blocks
-        probabilities = self.method.relaxation.probabilities(blocks, alpha)
+        probabilities = state.decided.inserted(self.method.relaxation.probabilities(blocks, alpha))
         epoch = state.current_epoch + 1
         step = OuterStep(blocks, alpha, probabilities, relaxed.mixture, state.progress, loss, epoch, state.epochs)
         terms = []
@@ -190,17 +187,6 @@ class SupernetLosses:
         warmup = self.method.schedule.warmup_epochs
         time = SearchTime(state.current_epoch, state.epochs, warmup, state.progress)
         return merge_arguments(self.modifiers, purpose, time)
-
-
-def _with_fixed_rows(relaxed: Relaxed, tuning: Tuning) -> Relaxed:
-    """Replace the rows of a mixture that a discretizer has decided, in all cells."""
-    mixture, active = Mixture(dict(relaxed.mixture)), dict(relaxed.active or {})
-    for name, decided in tuning.decided.items():
-        rows, weights = decided[:, None].to(mixture[name].device), tuning.weights[name].to(mixture[name])
-        mixture[name] = torch.where(rows, weights, mixture[name])
-        if name in active:
-            active[name] = torch.where(rows, weights != 0, active[name])
-    return Relaxed(mixture, None if relaxed.active is None else active)
 
 
 class EvaluatedBatch(NamedTuple):

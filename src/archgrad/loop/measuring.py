@@ -23,7 +23,7 @@ from archgrad.loop.loaders import StepBatches
 from archgrad.loop.losses import SupernetLosses, forward_of
 from archgrad.loop.state import BatchMetrics, MetricSums, SearchState
 from archgrad.loop.step_checks import check_instance, check_state
-from archgrad.relaxations import Relaxed
+from archgrad.relaxations import DecidedRows, Relaxed
 from archgrad.system import random_streams
 from archgrad.tasks import align
 
@@ -40,7 +40,7 @@ __all__ = [
 OWN = {
     "epoch", "lr", "genotype", "stage", "seconds", "stopped_to", "ties", "derived_by", "train_chance", "heldout_chance",
     "heldout_images", "train_loss", "train_accuracy", "arch_loss", "arch_accuracy", "heldout_loss", "heldout_accuracy",
-    "level", "metric", "metric_direction", "metric_unit", "metric_best",
+    "level", "metric", "metric_direction", "metric_unit", "metric_best", "resting", "decided",
 }  # fmt: skip
 """The keys of a record that only the loop writes, beside those of the task's metrics."""
 
@@ -191,7 +191,8 @@ def _copied(experiment: Experiment, state: SearchState) -> SearchState:
 def _tune(experiment: Experiment, copy: SearchState, tuning: Tuning, between: Callable[[], None]) -> Probabilities:
     """Continue the steps of a search on the batches that follow, without regularizers."""
     optimizer, stepper = experiment.method.arch_optimizer, experiment.stepper(copy).tuning(tuning)
-    free = not all(bool(decided.all()) for decided in tuning.decided.values())
+    copy.decided = copy.decided.joined(DecidedRows(tuning.weights, tuning.decided))
+    free = not copy.decided.everywhere(copy.alpha)
     for _ in range(tuning.epochs * copy.steps):
         between()
         batches = experiment.step_batches(copy.index)
@@ -200,7 +201,7 @@ def _tune(experiment: Experiment, copy: SearchState, tuning: Tuning, between: Ca
         stepper.weight_step(copy, batches.inner(0))
         copy.step += 1
     check_state(copy)
-    return experiment.probabilities(copy.alpha)
+    return experiment.present_probabilities(copy)
 
 
 def evaluate_held_out(losses: SupernetLosses, state: SearchState, loader: Loader) -> dict[str, float]:

@@ -115,7 +115,7 @@ class SearchResult:
         The search itself may return another one than the first: after an early stop, or where its discretizer measures.
         """
         last, state = self.stages.runs[-1]
-        probabilities = last.probabilities(state.alpha)
+        probabilities = last.present_probabilities(state)
         if self.method.discretizer.ties(last.space, probabilities, last=True).everywhere:
             raise UserError(
                 "no architecture is more probable than another: all choices tie exactly; search for longer."
@@ -182,7 +182,7 @@ def result_of(stages: SearchedStages) -> SearchResult:
     """Return the result of a search whose last stage is in its last state."""
     experiment, state = stages.runs[-1]
     return SearchResult(
-        state.genotype, tuple(stages.history), experiment.mixture(state.alpha), state.alpha, state.supernet,
+        state.genotype, tuple(stages.history), experiment.mixture(state), state.alpha, state.supernet,
         stages.seconds, experiment.method, experiment.weights.epochs,
         experiment.budget_line, stages, state.stopped,
     )  # fmt: skip

@@ -23,6 +23,8 @@ from archgrad.loop.state import SearchState
 from archgrad.loop.step_checks import check_instance, check_state
 from archgrad.loop.steps import Stepper, StepResult
 from archgrad.loop.trust import compare_products, compare_regularizers
+from archgrad.regularizers import DecisionStep
+from archgrad.relaxations import DecidedRows
 from archgrad.spaces import Genotype
 from archgrad.system import random_streams
 from archgrad.training.schedule import Moves
@@ -154,6 +156,8 @@ class Run:
         # callbacks, nor on whether earlier steps were taken in this process.
         seed_globally(random_streams.seed_of(self.experiment.seed, "global", index), state.device)
         batches, moves = self.experiment.step_batches(index), self.experiment.moves(index)
+        if state.decided.everywhere(state.alpha):
+            moves = moves._replace(architecture=False)
         due = [one for one in self.callbacks if Need.BILEVEL_POINT in one.needs and one.due(index, state.steps)]
         self._compare(batches, moves, due)
         measuring.measure_points(due, self.experiment, state, batches)
@@ -173,10 +177,13 @@ class Run:
             return
         if not moves.architecture or self.stepper.method.hypergradient.order > 1:
             self._measure_gradients_apart(batches)
+        of_weights = None
         if moves.architecture:
-            self._record(self.stepper.architecture_step(state, batches))
+            result = self.stepper.architecture_step(state, batches)
+            self._record(result)
+            of_weights = result.weight_gradient
         if moves.weights:
-            state.sums.add(self.stepper.weight_step(state, batches.inner(0)).metrics)
+            state.sums.add(self.stepper.weight_step(state, batches.inner(0), of_weights).metrics)
 
     def _record(self, result: StepResult) -> None:
         """Record the metrics and mixture gradients of a step that moved the architecture."""
@@ -215,6 +222,7 @@ class Run:
         state = self.state
         check_state(state)
         check_same("other weights or another α", state.digest)
+        self._decide()
         snapshot = self._snapshot()
         record = self._own_record(snapshot)
         state.history.append(record)
@@ -227,11 +235,21 @@ class Run:
             measuring.measure_end(self.callbacks, {False: ended, True: evaluated}, record)
         return record
 
+    def _decide(self) -> None:
+        """Let regularizers decide rows for good."""
+        state, blocks = self.state, self.experiment.blocks
+        found = self.experiment.probabilities(state.alpha)
+        probabilities = Probabilities({name: rows.detach().cpu() for name, rows in found.items()})
+        for part in self.stepper.method.regularizers:
+            step = DecisionStep(blocks, probabilities, state.decided, state.epoch + 1, state.epochs)
+            state.decided = part.decide(step)
+            check_instance(part, "decide", state.decided, DecidedRows)
+
     def _snapshot(self) -> Snapshot:
         """Derive the genotype, and return the snapshot of the architecture for callbacks."""
         state = self.state
         method, space = self.stepper.method, self.experiment.space
-        probabilities = self.experiment.probabilities(state.alpha)
+        probabilities = self.experiment.present_probabilities(state)
         last = state.epoch + 1 == state.epochs
         state.genotype = self._amended(self._derived(probabilities, last), probabilities, last)
         initial = self.experiment.probabilities(self.experiment.first_alpha())
@@ -268,6 +286,8 @@ class Run:
             record["train_chance"] = self.experiment.train_chance
         record |= state.metric.to_record()
         record |= {"ties": snapshot.ties} if snapshot.ties else {}
+        record |= {"resting": len(state.resting)} if state.watched else {}
+        record |= {"decided": state.decided.count} if state.decided.marks else {}
         record |= {"derived_by": state.metric.name} if self._by_metric(snapshot.last) else {}
         before = sum(earlier["seconds"] for earlier in state.history)
         genotype = None if snapshot.undecided else str(state.genotype)

@@ -140,7 +140,7 @@ class SearchedStages:
         number, space, probabilities = len(self.runs) + 1, self.whole.parts.space, None
         if self.runs:
             last, state = self.runs[-1]
-            space, probabilities = last.space, last.probabilities(state.alpha)
+            space, probabilities = last.space, last.present_probabilities(state)
         parts = stage_parts(
             self.whole.parts, number, _space_of_stage(self.whole.parts, number, space, probabilities)
         )  # fmt: skip

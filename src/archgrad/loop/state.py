@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,13 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from archgrad.arch_optimizers import ArchState
-from archgrad.autodiff.tensors import Alpha, Weights
+from archgrad.autodiff.tensors import Alpha, Probabilities, Weights
 from archgrad.callbacks import Record
 from archgrad.distributed.processes import processes
 from archgrad.hypergradients import HypergradientState
 from archgrad.loop.checkpoint import check_saved, load_optimizer, refuse_damaged
+from archgrad.regularizers import RegularizerState
+from archgrad.relaxations import DecidedRows
 from archgrad.spaces import Genotype
-from archgrad.supernet import Supernet
+from archgrad.supernet import Supernet, operation_weights
 from archgrad.tasks import ACCURACY, MetricInfo
 from archgrad.tasks.metric import widen
 
@@ -179,8 +181,9 @@ class SearchState:
     no state: every stream is a function of the seed and the position. ``stopped`` is a sentence that says why the
     search ended early, None if it did not. ``switched`` says from which epoch it went back to which. ``trusted`` says
     by name whether differences of gradients agreed with exact derivatives. ``average`` is
-    that of the weights, None if it is not kept. ``warmup_epochs``,
-    ``budget_line``, ``metric`` and ``folder`` come from the settings and are in no checkpoint.
+    that of the weights, None if it is not kept. ``decided`` are the rows that are decided for good. ``watched`` is what
+    regularizers keep of the operations' weights, and ``resting`` names the operations that they have stopped.
+    ``warmup_epochs``, ``budget_line``, ``metric`` and ``folder`` come from the settings and are in no checkpoint.
     """
 
     supernet: Supernet
@@ -200,6 +203,9 @@ class SearchState:
     trusted: dict[str, bool] = field(default_factory=dict)
     hypergradient_state: HypergradientState = field(default_factory=dict)
     average: WeightAverage | None = None
+    decided: DecidedRows = field(default_factory=DecidedRows)
+    watched: dict[str, RegularizerState] = field(default_factory=dict)
+    resting: tuple[str, ...] = ()
     warmup_epochs: int = 0
     budget_line: str = ""
     metric: MetricInfo = ACCURACY
@@ -227,6 +233,20 @@ class SearchState:
     def weights(self) -> Weights:
         """The supernet's parameters by name."""
         return Weights(dict(self.supernet.named_parameters()))
+
+    @cached_property
+    def operations(self) -> dict[str, tuple[str, ...]]:
+        """The trained weights of every operation of every cell, by its name; read before any of them rests."""
+        return operation_weights(self.supernet)
+
+    def rest(self, operations: Collection[str]) -> None:
+        """Stop the training of these operations' weights, and of no others: no step moves them, nor their momentum."""
+        weights = self.weights
+        for operation in {*self.resting} ^ {*operations}:
+            for name in self.operations[operation]:
+                weights[name].requires_grad_(operation not in operations)
+                weights[name].grad = None
+        self.resting = tuple(name for name in self.operations if name in operations)
 
     @property
     def device(self) -> torch.device:
@@ -274,6 +294,9 @@ class SearchState:
             "threads": torch.get_num_threads(),
             "processes": processes().size,
             "average": {} if self.average is None else self.average.tensors,
+            "decided": {"weights": dict(self.decided.weights), "marks": dict(self.decided.marks)},
+            "watched": self.watched,
+            "resting": list(self.resting),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -296,6 +319,10 @@ class SearchState:
         self.trusted = dict(saved["trusted"])
         if self.average is not None:
             self.average.restore(saved["average"])
+        decided = saved.get("decided", {"weights": {}, "marks": {}})  # earlier versions decided nothing
+        self.decided = DecidedRows(Probabilities(dict(decided["weights"])), dict(decided["marks"]))
+        self.watched = {name: dict(values) for name, values in saved.get("watched", {}).items()}
+        self.rest(saved.get("resting", ()))
 
 
 def _to_device(values: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:

@@ -49,10 +49,14 @@ __all__ = ["StepResult", "Stepper", "WeightPass", "added_gradient", "pass_in_par
 
 
 class StepResult(NamedTuple):
-    """The metrics of a step at w before it moved, and ∂L/∂p of every cell where that is the whole gradient of p."""
+    """The metrics of a step at w before it moved, and ∂L/∂p of every cell where that is the whole gradient of p.
+
+    A step of the architecture also has ∂L2/∂w, if a regularizer watches it.
+    """
 
     metrics: BatchMetrics
     mixture_gradients: MixtureGradients
+    weight_gradient: Weights | None = None
 
 
 @dataclass(frozen=True)
@@ -76,22 +80,25 @@ class Stepper:
         return replace(self, losses=self.losses.in_full_precision())
 
     def tuning(self, tuning: Tuning) -> Stepper:
-        """Return the steps of a search in which some rows are fixed, without regularizers."""
+        """Return the steps of a search that a discretizer continues, without regularizers."""
         method, rate = replace(self.method, regularizers=()), tuning.rate * self.weights.lr
-        losses = replace(self.losses, method=method, tuning=tuning)
-        return Stepper(losses, replace(self.weights, lr=rate, lr_min=rate))
+        return Stepper(replace(self.losses, method=method), replace(self.weights, lr=rate, lr_min=rate))
 
     def architecture_step(self, state: SearchState, batches: StepBatches) -> StepResult:
         """Move the architecture: α ← optimizer(α, hypergradient)."""
         hypergradient = self.method.hypergradient
         step = self.bilevel_step(state)
+        watched = any(part.watches for part in self.method.regularizers)
         with step.at(state.alpha, *self.batches(batches)) as point:
+            point.keeps_weight_gradient = watched
             estimate = hypergradient.estimate(point, state.hypergradient_state)
             gradient, following = _checked_estimate(hypergradient, estimate, state.alpha)
             evaluated = step.measure(point)
+            of_weights = point.of_weights() if watched else None
         metrics = self._metrics("arch", *evaluated, state)
         self._move_alpha(state, gradient, following)
-        return StepResult(metrics, _of_cells(point.mixture_gradients) if hypergradient.order == 1 else {})
+        of_cells = _of_cells(point.mixture_gradients) if hypergradient.order == 1 else {}
+        return StepResult(metrics, of_cells, of_weights)
 
     def batches(self, batches: StepBatches) -> tuple[Batches, Batch]:
         """Return the inner batches and the outer batch that the hypergradient reads."""
@@ -109,11 +116,14 @@ class Stepper:
             check_like(hypergradient, "estimate", found, point.alpha)
             return constants(found)
 
-    def weight_step(self, state: SearchState, batch: Batch) -> StepResult:
-        """Move the weights: w ← optimizer(w, clip(∂L1/∂w + what regularizers add))."""
+    def weight_step(self, state: SearchState, batch: Batch, outer_gradient: Weights | None = None) -> StepResult:
+        """Move the weights: w ← optimizer(w, clip(∂L1/∂w + what regularizers add)).
+
+        ``outer_gradient`` is ∂L2/∂w of the step of the architecture before, for regularizers that watch it.
+        """
         with torch.no_grad():
             relaxed = self._perturbed(state.alpha, batch, state)
-        return self._move_weights(state, relaxed, batch)
+        return self._move_weights(state, relaxed, batch, outer_gradient=outer_gradient)
 
     def joint_step(self, state: SearchState, batch: Batch) -> StepResult:
         """Move the weights and the architecture, both by the gradient of the training loss at the same point.
@@ -150,9 +160,17 @@ class Stepper:
         check_like(optimizer, "step", alpha, state.alpha)
         what = f"the step of {type(optimizer).__name__} in the architecture parameters"
         check_all_finite(what, alpha, state, "its learning rate (arch_optimizer.lr, --alpha-budget)")
-        state.alpha, state.arch_state, state.hypergradient_state = alpha, arch_state, following
+        state.alpha, state.arch_state = state.decided.resting(state.alpha, alpha), arch_state
+        state.hypergradient_state = following
 
-    def _move_weights(self, state: SearchState, relaxed: Relaxed, batch: Batch, joint: bool = False) -> StepResult:
+    def _move_weights(
+        self,
+        state: SearchState,
+        relaxed: Relaxed,
+        batch: Batch,
+        joint: bool = False,
+        outer_gradient: Weights | None = None,
+    ) -> StepResult:
         """Take a step of the weights.
 
         The gradient of the mixture is computed where a regularizer reads it, and in a ``joint`` step, which moves the
@@ -164,6 +182,8 @@ class Stepper:
             passed = pass_in_parts(self.losses, state, relaxed, batch, self.weights.accumulate)
         else:
             passed = pass_weights(self.losses, state, relaxed, batch, parts, with_mixture)
+        if outer_gradient is not None:
+            passed = _watched(passed, parts, outer_gradient)
         added = [(part, passed.weight_gradient(part)) for part in parts]
         for part, extra in added:
             if extra is not None:
@@ -189,6 +209,18 @@ class Stepper:
         if reads_are_due(state):
             check_finite(f"the {name} loss", loss.item(), state)
         return BatchMetrics(name, loss, self.losses.task.ratios(outputs, targets), len(targets))
+
+
+def _watched(passed: WeightPass, parts: Sequence[Regularizer], outer_gradient: Weights) -> WeightPass:
+    """Let regularizers watch a step; return it without the weights of operations that they stop."""
+    state = passed.state
+    for part in [part for part in parts if part.watches]:
+        name, step = type(part).__name__, passed.seen_by(part, outer_gradient)
+        state.watched[name], stopped = part.watch(step, state.watched[name])
+        if stopped:
+            state.rest({*state.resting, *stopped})
+    inputs, _ = split_trained(passed.inputs)
+    return replace(passed, inputs=inputs)
 
 
 def _checked_estimate(part: Hypergradient, found: Any, alpha: Alpha) -> tuple[Alpha, HypergradientState]:
@@ -243,6 +275,10 @@ class WeightPass:
 
     def weight_gradient(self, part: Regularizer) -> Weights | None:
         """Return what a regularizer adds to ∂L1/∂w."""
+        return part.weight_gradient(self.seen_by(part))
+
+    def seen_by(self, part: Regularizer, outer_gradient: Weights | None = None) -> WeightStep:
+        """Return the step as a regularizer sees it."""
         kinks, state = self.kinks if part.freezes_kinks else None, self.state
 
         def loss(weights: Weights, mixture: Mixture) -> Tensor:
@@ -251,11 +287,11 @@ class WeightPass:
             with self.start.replay():
                 return evaluate_frozen(kinks, lambda: self.losses.inner(whole, found, self.batch, state))[0]
 
-        step = WeightStep(
+        return WeightStep(
             loss, self.losses.blocks, self.inputs, self.value, self.gradient, self.relaxed.mixture,
             self.mixture_gradients or None, state.progress, state.index, state.current_epoch + 1, state.epochs,
+            outer_gradient or Weights({}), state.operations if part.watches else {},
         )  # fmt: skip
-        return part.weight_gradient(step)
 
 
 def pass_weights(

@@ -93,6 +93,16 @@ class Method:
                     f"leave one of them out, and set the knobs of the other."
                 )
             regularizer.check(self.relaxation)
+            schedule = self.schedule
+            if regularizer.watches and not (
+                (schedule.level, schedule.updates) == ("bilevel", "alternate") and self.arch_optimizer.moves
+            ):
+                raise UserError(
+                    f"{kind} compares the gradients of the weights on training images and on those of the "
+                    f"architecture, so a search must have both and step on both in turn; set schedule.level=bilevel "
+                    f"and schedule.updates=alternate with an optimizer that moves the architecture, or leave {kind} "
+                    f"out."
+                )
 
     def _check_weights(self) -> None:
         """Reject unknown weight-training settings; sort the others, so that equal ones compare equal."""

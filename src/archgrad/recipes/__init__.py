@@ -20,11 +20,13 @@ from archgrad.recipes.methods import (
     idarts,
     lambda_darts,
     named,
+    oles,
     p_darts,
     pc_darts,
     r_darts,
     random_nas,
     sdarts,
+    sgas,
     snas,
     spos,
     xnas,
@@ -35,6 +37,7 @@ from archgrad.recipes.settings import FAMILIES, OURS, SETTINGS, Setting, declare
 __all__ = [
     "FAMILIES", "OURS", "RECIPES", "RECIPE_GROUPS", "SETTINGS", "PublishedRun", "Setting", "a2m", "amended",
     "beta_darts", "darts", "darts_minus", "darts_pt", "declared", "described", "drnas", "dsnas", "fair_darts",
-    "family_of", "gaea", "gaea_patient", "gdas", "idarts", "lambda_darts", "listed", "named", "p_darts", "pc_darts",
-    "published_arch_steps", "published_run", "r_darts", "random_nas", "sdarts", "sized", "snas", "spos", "xnas",
+    "family_of", "gaea", "gaea_patient", "gdas", "idarts", "lambda_darts", "listed", "named", "oles", "p_darts",
+    "pc_darts", "published_arch_steps", "published_run", "r_darts", "random_nas", "sdarts", "sgas", "sized", "snas",
+    "spos", "xnas",
 ]  # fmt: skip

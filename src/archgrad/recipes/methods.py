@@ -32,7 +32,9 @@ from archgrad.regularizers import (
     BetaDecay,
     DirichletKL,
     Flooding,
+    GreedyDecisions,
     LayerAlignment,
+    OperationStopping,
     RandomPerturbation,
     Regularizer,
     ZeroOne,
@@ -56,8 +58,8 @@ from archgrad.training.schedule import Level, Updates
 
 __all__ = [
     "RECIPES", "RECIPE_GROUPS", "a2m", "amended", "beta_darts", "darts", "darts_minus", "darts_pt", "described",
-    "drnas", "dsnas", "fair_darts", "gaea", "gaea_patient", "gdas", "idarts", "lambda_darts", "named", "p_darts",
-    "pc_darts", "r_darts", "random_nas", "sdarts", "snas", "spos", "xnas",
+    "drnas", "dsnas", "fair_darts", "gaea", "gaea_patient", "gdas", "idarts", "lambda_darts", "named", "oles",
+    "p_darts", "pc_darts", "r_darts", "random_nas", "sdarts", "sgas", "snas", "spos", "xnas",
 ]  # fmt: skip
 
 Space = SearchSpace | str
@@ -327,6 +329,26 @@ def a2m(of: Hypergradient | None = None, *, space: Space = _USUAL) -> Method:
 
 
 @checked
+def oles(*, space: Space = _USUAL) -> Method:
+    """Each operation learns until its gradients on training and validation images disagree: OLES (Jiang et al., 2023).
+
+    >>> oles().regularizers[0].threshold, oles().regularizers[0].iterations
+    (0.4, 20)
+    """
+    return published(_darts("oles", regularizers=(OperationStopping(),)), space)
+
+
+@checked
+def sgas(*, space: Space = _USUAL) -> Method:
+    """Decide edge after edge, the most important and certain first: SGAS (Li et al., 2020).
+
+    >>> sgas().regularizers[0].begin, sgas().regularizers[0].end
+    (0.2, 0.9)
+    """
+    return published(_darts("sgas", regularizers=(GreedyDecisions(),)), space)
+
+
+@checked
 def darts_minus(*, space: Space = _USUAL) -> Method:
     """DARTS with a skip connection beside every edge that fades over the search: DARTS- (Chu et al., 2021).
 
@@ -489,7 +511,7 @@ RECIPE_GROUPS: dict[str, dict[str, Callable[..., Method]]] = {
         "random-nas": random_nas,
         "spos": spos,
     },
-    "part of the channels, and stages": {"pc-darts": pc_darts, "p-darts": p_darts},
+    "part of the channels, and stages": {"pc-darts": pc_darts, "p-darts": p_darts, "sgas": sgas},
     "stabilizers": {
         "r-darts-l2": _variant(
             "Second-order DARTS with stronger weight decay: R-DARTS (Zela et al., 2020).", r_darts, "l2"
@@ -509,6 +531,7 @@ RECIPE_GROUPS: dict[str, dict[str, Callable[..., Method]]] = {
         ),
         "fair-darts": fair_darts,
         "a2m": a2m,
+        "oles": oles,
         "darts-pt": darts_pt,
         "lambda-darts": lambda_darts,
         "lambda-darts-paper": _variant(

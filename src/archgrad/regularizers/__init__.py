@@ -3,13 +3,22 @@
 from archgrad.parts.registry import Registry
 from archgrad.regularizers.adversarial_perturbation import AdversarialPerturbation
 from archgrad.regularizers.auxiliary_skip import AuxiliarySkip
-from archgrad.regularizers.base import OuterStep, PerturbStep, Regularizer, WeightStep
+from archgrad.regularizers.base import (
+    DecisionStep,
+    OuterStep,
+    PerturbStep,
+    Regularizer,
+    RegularizerState,
+    WeightStep,
+)
 from archgrad.regularizers.beta_decay import BetaDecay
 from archgrad.regularizers.cost_penalty import CostPenalty
 from archgrad.regularizers.dirichlet_kl import DirichletKL
 from archgrad.regularizers.entropy import EntropyTerm
 from archgrad.regularizers.flooding import Flooding
+from archgrad.regularizers.greedy_decisions import GreedyDecisions
 from archgrad.regularizers.layer_alignment import LayerAlignment
+from archgrad.regularizers.operation_stopping import OperationStopping
 from archgrad.regularizers.random_perturbation import RandomPerturbation
 from archgrad.regularizers.zero_one import ZeroOne
 
@@ -19,14 +28,18 @@ __all__ = [
     "AuxiliarySkip",
     "BetaDecay",
     "CostPenalty",
+    "DecisionStep",
     "DirichletKL",
     "EntropyTerm",
     "Flooding",
+    "GreedyDecisions",
     "LayerAlignment",
+    "OperationStopping",
     "OuterStep",
     "PerturbStep",
     "RandomPerturbation",
     "Regularizer",
+    "RegularizerState",
     "WeightStep",
     "ZeroOne",
     "name_of",
@@ -45,6 +58,8 @@ REGULARIZERS = Registry[Regularizer](
         "flooding": Flooding,
         "zero-one": ZeroOne,
         "auxiliary-skip": AuxiliarySkip,
+        "operation-stopping": OperationStopping,
+        "greedy-decisions": GreedyDecisions,
         "cost-penalty": CostPenalty,
     },
 )

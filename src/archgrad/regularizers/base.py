@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,12 +11,15 @@ from torch import Tensor
 
 from archgrad.autodiff.tensors import Alpha, Mixture, MixtureGradients, Probabilities, Weights
 from archgrad.parts.fields import check_fields
-from archgrad.relaxations import Relaxation
+from archgrad.relaxations import DecidedRows, Relaxation
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.spaces.cost_model import NetworkShape
 from archgrad.supernet import Modifier
 
-__all__ = ["OuterStep", "PerturbStep", "Regularizer", "WeightStep"]
+__all__ = ["DecisionStep", "OuterStep", "PerturbStep", "Regularizer", "RegularizerState", "WeightStep"]
+
+RegularizerState = dict[str, Tensor]
+"""What a regularizer keeps from step to step, by name, on the CPU; a search saves it. Most keep nothing."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ class WeightStep:
     ``loss(w, mixture)`` evaluates the training loss of this batch at other weights or another mixture; for a
     regularizer that ``freezes_kinks``, with all kinks frozen as in the step itself. ``value`` is L1 and ``gradient``
     ∂L1/∂w. ``mixture_gradient`` holds ∂L1/∂p of every cell if the regularizer asked for it, as a function of the
-    weights if it ``differentiates_gradient``.
+    weights if it ``differentiates_gradient``. One that ``watches`` also has ``outer_gradient``, ∂L2/∂w from the step of
+    the architecture just before, and the weights of all ``operations`` by their names.
     """
 
     loss: Callable[[Weights, Mixture], Tensor]
@@ -74,6 +78,23 @@ class WeightStep:
     index: int
     epoch: int = 1
     epochs: int = 1
+    outer_gradient: Weights = field(default_factory=lambda: Weights({}))
+    operations: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DecisionStep:
+    """The end of ``epoch``, from 1, of ``epochs``: what a regularizer may decide by.
+
+    ``probabilities`` ``{block: [rows, choices]}`` are those of α alone, also in rows that are ``decided``, where α has
+    rested since.
+    """
+
+    blocks: Sequence[DecisionBlock]
+    probabilities: Probabilities
+    decided: DecidedRows
+    epoch: int
+    epochs: int
 
 
 class Regularizer:
@@ -113,6 +134,11 @@ class Regularizer:
     @property
     def differentiates_outer_loss(self) -> bool:
         """Whether its term uses the gradient of the outer loss, which must then be twice differentiable."""
+        return False
+
+    @property
+    def watches(self) -> bool:
+        """Whether it compares the gradients of L1 and L2, to stop the training of operations: see :meth:`watch`."""
         return False
 
     @property
@@ -169,3 +195,18 @@ class Regularizer:
     def weight_gradient(self, step: WeightStep) -> Weights | None:
         """Return a term to add to the gradient of the weights."""
         return None
+
+    def init(self, operations: Sequence[str]) -> RegularizerState:
+        """Return what it keeps before the first step, if it ``watches`` these operations."""
+        return {}
+
+    def watch(self, step: WeightStep, state: RegularizerState) -> tuple[RegularizerState, Collection[str]]:
+        """Return what it keeps after a step, and the operations whose weights are trained no more, from this step on.
+
+        It is called for each weight step that follows a step of the architecture, if it ``watches``.
+        """
+        return state, ()
+
+    def decide(self, step: DecisionStep) -> DecidedRows:
+        """Return the rows that are decided after an epoch; it may be asked again for the same epoch."""
+        return step.decided

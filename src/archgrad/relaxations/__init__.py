@@ -3,6 +3,7 @@
 from archgrad.parts.registry import Registry
 from archgrad.relaxations.base import Domain, Relaxation, Relaxed, expand_to_cells
 from archgrad.relaxations.concrete import Concrete
+from archgrad.relaxations.decided_rows import DecidedRows
 from archgrad.relaxations.dirichlet import Dirichlet, concentration
 from archgrad.relaxations.gumbel_hard import GumbelHard
 from archgrad.relaxations.log_probability import LogProbability
@@ -16,6 +17,7 @@ from archgrad.relaxations.uniform import Uniform
 __all__ = [
     "RELAXATIONS",
     "Concrete",
+    "DecidedRows",
     "Dirichlet",
     "Domain",
     "GumbelHard",

@@ -12,6 +12,7 @@ from torch import Tensor
 from archgrad.autodiff.tensors import Alpha, Probabilities, check_tensors
 from archgrad.parts.fields import checked
 from archgrad.relaxations.base import Domain, Relaxation, Relaxed, shapes_of
+from archgrad.relaxations.decided_rows import present
 from archgrad.spaces import DecisionBlock
 
 __all__ = ["Simplex"]
@@ -50,10 +51,4 @@ class Simplex(Relaxation):
     ) -> Relaxed:
         """Give θ to every cell; with ``skip_zero``, mark the entries that are not 0."""
         mixture = super().relax(blocks, alpha, noise, progress).mixture
-        return Relaxed(mixture, {name: _present(value) for name, value in mixture.items()} if self.skip_zero else None)
-
-
-def _present(weights: Tensor) -> Tensor:
-    """Mark ``[cells, rows, choices]`` where a weight is not 0, in any image if each has its own."""
-    marks = weights.detach() != 0
-    return marks if marks.dim() == 3 else marks.any(1)
+        return Relaxed(mixture, {name: present(value) for name, value in mixture.items()} if self.skip_zero else None)

@@ -1,6 +1,6 @@
 """The continuous network: forward(x, mixture), pure in its weights and the mixture."""
 
-from archgrad.supernet.cell import Edge, FixedCell, MixedCell, set_drop_path
+from archgrad.supernet.cell import Edge, FixedCell, MixedCell, operation_weights, set_drop_path
 from archgrad.supernet.chain import FixedLayer, MixedLayer
 from archgrad.supernet.mixture import CellMixture, Mixture
 from archgrad.supernet.modifiers import EdgeWeights, Modifier, Purpose, SearchTime, merge_arguments
@@ -31,6 +31,7 @@ __all__ = [
     "SupernetOptions",
     "TrainingMode",
     "merge_arguments",
+    "operation_weights",
     "recompute_cells",
     "set_drop_path",
     "shuffle",

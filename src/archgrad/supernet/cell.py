@@ -19,7 +19,7 @@ from archgrad.supernet.modifiers.drop_path import drop_path, kept_images
 from archgrad.supernet.modifiers.partial_channels import PartialSource, bypass_weight, shuffle
 from archgrad.supernet.modifiers.skip_dropout import is_skip, skip_dropout
 
-__all__ = ["Edge", "FixedCell", "MixedCell", "set_drop_path"]
+__all__ = ["Edge", "FixedCell", "MixedCell", "operation_weights", "set_drop_path"]
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,21 @@ class MixedCell(_EdgeCell):
             return mix(addends, scaled)
         edge = self._entering[target][0][1]
         return torch.zeros_like(cast("PartialSource", sources[edge.source]).bypass(edge.stride))
+
+
+def operation_weights(supernet: nn.Module) -> dict[str, tuple[str, ...]]:
+    """Return the names of the trained weights of each operation of each mixed cell, by the operation's name.
+
+    Operations without weights, such as skip connections and pooling, are left out.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for place, cell in supernet.named_modules():
+        for name, operation in cell.edges.named_modules() if isinstance(cell, MixedCell) else ():
+            if name.count(".") == 1:  # the edge, the choice
+                own = f"{place}.edges.{name}" if place else f"edges.{name}"
+                weights = [weight for weight, value in operation.named_parameters() if value.requires_grad]
+                found |= {own: tuple(f"{own}.{weight}" for weight in weights)} if weights else {}
+    return found
 
 
 def _term(operation: Operation, source: Source, weight: Tensor, mixture: CellMixture, place: tuple[int, int]) -> Term:
