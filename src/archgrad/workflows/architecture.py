@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -16,7 +17,9 @@ from archgrad.spaces.notation import LONGEST
 from archgrad.spaces.notation.chain_form import is_code
 from archgrad.system.files import exists, read_text
 
-__all__ = ["Architecture", "find_architecture", "read_architecture", "read_drawable", "short_name"]
+__all__ = ["Architecture", "find_architecture", "read_architecture", "read_drawable", "short_name", "sized"]
+
+_NAME = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,13 @@ def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) ->
         cell = known_cells()[text]
         found = Architecture(_at_published_size(cell.space()), cell.genotype)
     else:
-        if text.replace("-", "").isalnum() and not is_code(text) and not exists(Path(text)):
+        if _NAME.fullmatch(text) and not is_code(text) and not exists(Path(text)):
             raise unknown("well-known cell", text, (*known_cells(), *KNOWN_NETWORKS))
         genotype = read_architecture(text)
         if not isinstance(genotype, Genotype):
             raise UserError("a NAS-Bench-101 module has no space here; give a genotype, a run or a well-known cell.")
         found = Architecture(_at_published_size(_space_of(genotype, space)), genotype)
-    found = replace(found, space=_sized(found.space, sizes))
+    found = replace(found, space=sized(found.space, sizes))
     found.space.check(found.genotype)
     return found
 
@@ -102,7 +105,7 @@ def _content(text: str) -> str:
 def _of_run(run: Path) -> Architecture:
     from archgrad.config import read_run_config
     from archgrad.config.resolve import method_of, space_of
-    from archgrad.workflows import SingleArchitecture
+    from archgrad.workflows.single_architecture import SingleArchitecture
 
     config = read_run_config(run)
     if "space" in config.needs:
@@ -134,7 +137,8 @@ def _at_published_size(space: SearchSpace) -> SearchSpace:
     return replace(space, **dict[str, Any](space.compared_at))
 
 
-def _sized(space: SearchSpace, sizes: Mapping[str, Any]) -> SearchSpace:
+def sized(space: SearchSpace, sizes: Mapping[str, Any]) -> SearchSpace:
+    """Return the space with other ``channels``, ``cells`` and ``stem``; None leaves one as it is."""
     given = {name: value for name, value in sizes.items() if value is not None}
     if "cells" in given:
         given[space.depth_knob] = given.pop("cells")
