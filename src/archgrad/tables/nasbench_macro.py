@@ -127,8 +127,8 @@ class NASBenchMacroTable(Table):
         return tuple(mean for code, mean in table.means.items() if not left_out & set(code))
 
     def accuracies(self, genotype: Genotype) -> dict[str, float]:
-        """Return the accuracy on CIFAR-10."""
-        table = find_macro_table()
+        """Return the accuracy on CIFAR-10; nothing for chains of another length."""
+        table = find_macro_table() if len(genotype["chain"].decisions) == Macro().cells else None
         return {} if table is None else {_MEASURE: table.query(genotype)}
 
     def best(self, path: Path) -> Answer:

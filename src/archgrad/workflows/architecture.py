@@ -11,7 +11,8 @@ from typing import Any
 
 from archgrad.errors import UserError, unknown
 from archgrad.models import Model
-from archgrad.spaces import KNOWN_NETWORKS, SPACES, Genotype, NASNet, SearchSpace, known_cells, named_space
+from archgrad.spaces import KNOWN_NETWORKS, SPACES, Chain, Genotype, NASNet, SearchSpace, known_cells, named_space
+from archgrad.spaces.chain import CHAIN
 from archgrad.spaces.nasbench101 import Module, pruned_genotype
 from archgrad.spaces.notation import LONGEST
 from archgrad.spaces.notation.chain_form import is_code
@@ -85,6 +86,8 @@ def short_name(genotype: str, longest: int = 100) -> str:
 
 def _content(text: str) -> str:
     """Return the content of the file or run directory that the text names, or else the text itself."""
+    if not text.strip():
+        raise UserError("the genotype is empty; give its text, a file, a run directory or a well-known name.")
     path = Path(text)
     if exists(path / "genotype.json"):
         path /= "genotype.json"
@@ -121,16 +124,23 @@ def _of_run(run: Path) -> Architecture:
 
 
 def _space_of(genotype: Genotype, name: str | None) -> SearchSpace:
-    """Return the named space, or the first that has this genotype."""
+    """Return the named space, or the first that has this genotype; a chain is as long as the genotype."""
     if name is not None:
-        return named_space(name)
-    for space in (*map(SPACES.create, SPACES), NASNet()):
+        return _as_long(named_space(name), genotype)
+    for one in (*map(SPACES.create, SPACES), NASNet()):
+        space = _as_long(one, genotype)
         try:
             space.check(genotype)
         except UserError:
             continue
         return space
     raise UserError("this genotype is in none of the spaces; name one with --space, and it will say why.")
+
+
+def _as_long(space: SearchSpace, genotype: Genotype) -> SearchSpace:
+    if not isinstance(space, Chain) or genotype.names != (CHAIN,):
+        return space
+    return replace(space, cells=len(genotype[CHAIN].decisions))
 
 
 def _at_published_size(space: SearchSpace) -> SearchSpace:
