@@ -185,7 +185,8 @@ class Lines:
             for name, one in functions.items()
         }
         self.paths = [*(path.name for path in home.iterdir()), "/dev/full", "missing", "missing/x", "x" * 300]
-        self.names = [*KINDS, *(name for kind in KINDS.values() for name in kind.rows()), CELL]
+        listed = [kind for what, kind in KINDS.items() if what != "devices"]  # which are those of a table
+        self.names = [*KINDS, *(name for kind in listed for name in kind.rows()), CELL]
         self.knobs = list(_all_knobs())
 
     def line(self) -> list[str]:
