@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from archgrad.training.schedule import Schedule
     from archgrad.training.weight_training import WeightTraining
     from archgrad.workflows import TrainResult
+    from archgrad.workflows.create_model import create_model, list_models
     from archgrad.workflows.fit import fit
     from archgrad.workflows.fit_plan import FitPlan
     from archgrad.workflows.fit_report import FitResult
@@ -86,11 +87,13 @@ __all__ = [
     "blackbox",
     "callbacks",
     "compare",
+    "create_model",
     "data",
     "diagnostics",
     "discretizers",
     "fit",
     "hypergradients",
+    "list_models",
     "loop",
     "models",
     "operations",
@@ -136,7 +139,9 @@ _HOMES = {
     "UserError": "errors",
     "WeightTraining": "training.weight_training",
     "compare": "studies",
+    "create_model": "workflows.create_model",
     "fit": "workflows.fit",
+    "list_models": "workflows.create_model",
     "resume": "resuming",
     "search": "loop",
     "select": "workflows.select",

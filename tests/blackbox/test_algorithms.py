@@ -6,6 +6,7 @@ from itertools import islice
 
 import pytest
 from tiny_space import Tiny
+from varied_spaces import VARIED_SPACES
 
 from archgrad.blackbox import BOHB, Problem, RegularizedEvolution, Reinforce, ZeroCost, run_blackbox
 from archgrad.blackbox.evolution import mutated
@@ -33,7 +34,7 @@ def test_evolution_mutates_the_best_of_the_tournament() -> None:
     assert len(decisions(proposals.send(2.0)) - decisions(second)) == 1
 
 
-@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("name", VARIED_SPACES)
 def test_a_mutation_stays_in_its_space(name: str) -> None:
     problem = Problem(SPACES.create(name), "digits")
     draws = problem.stream("draw")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from varied_spaces import VARIED_SPACES
 
 from archgrad.discretizers import Argmax, strongest_choices
 from archgrad.spaces import SPACES, DecisionBlock, Row, SearchSpace
 from archgrad.supernet import SupernetOptions
 
 EDGES = SupernetOptions(edge_weights=True)
-KEEPING = [name for name in SPACES if SPACES.constructor(name)().blocks[0].keep is not None]
+KEEPING = [name for name in VARIED_SPACES if SPACES.constructor(name)().blocks[0].keep is not None]
 
 
 def probabilities_of(space: SearchSpace, seed: int) -> dict[str, Tensor]:

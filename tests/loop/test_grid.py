@@ -10,6 +10,7 @@ import pytest
 import torch
 from listening import Event, SearchStarted, StepFinished, listening
 from tiny_space import Tiny
+from varied_spaces import VARIED_SPACES
 
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, MirrorDescent
@@ -19,7 +20,6 @@ from archgrad.hypergradients import HYPERGRADIENTS, exact_implicit
 from archgrad.recipes import RECIPES
 from archgrad.regularizers import LayerAlignment
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Sigmoid, Simplex, Softmax
-from archgrad.spaces import SPACES
 
 pytestmark = pytest.mark.usefixtures("_trusted_differences")
 
@@ -114,7 +114,7 @@ def recipes_in_spaces() -> list[tuple[str, str]]:
     chosen = []
     for place, recipe in enumerate(RECIPES):
         own = {*KINDS, CELL_PAIRS[place % len(CELL_PAIRS)]}
-        chosen += [(recipe, space) for space in SPACES if space in own or recipe in EVERYWHERE]
+        chosen += [(recipe, space) for space in VARIED_SPACES if space in own or recipe in EVERYWHERE]
     chosen = [pair for pair in chosen if pair[0] != "gaea-pc-darts" or pair[1] not in CHAINS]  # no partial channels
     return [pair for pair in chosen if pair[0] != "sgas" or not pair[1].startswith("nasbench1shot1")]  # edges apart
 

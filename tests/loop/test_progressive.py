@@ -16,6 +16,7 @@ import pytest
 import torch
 from listening import Event, SearchStarted, StageStarted, StepFinished, listening
 from same_bits import assert_same
+from varied_spaces import VARIED_SPACES
 
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, ExponentiatedGradient
@@ -34,7 +35,7 @@ from archgrad.method.reactions import check_reaction
 from archgrad.parts.knobs import knobs_of, with_settings
 from archgrad.recipes import lambda_darts, named, p_darts, random_nas
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
-from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace, edge_rows
+from archgrad.spaces import DARTS, DecisionBlock, NASBench201, Row, SearchSpace, edge_rows
 from archgrad.supernet import MixedCell
 from archgrad.system.warn_once import forget_warnings
 
@@ -252,7 +253,7 @@ def test_it_composes_with_every_relaxation_that_learns(relaxation: Relaxation) -
     assert result.genotype["cell"].count("skip_connect") <= 2
 
 
-@pytest.mark.parametrize("name", [name for name in SPACES if name not in ("nasbench201", "darts")])
+@pytest.mark.parametrize("name", [name for name in VARIED_SPACES if name not in ("nasbench201", "darts")])
 def test_every_space_is_searched_at_its_own_depth(name: str) -> None:
     space = ag.spaces.SPACES.constructor(name)(channels=2, cells=3)
     plan = staged(Stage(keep=8), Stage(keep=2))

@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from varied_spaces import VARIED_SPACES
 
 from archgrad.errors import UserError
 from archgrad.models import Model, export_model
 from archgrad.models.export import SUFFIXES
-from archgrad.spaces import DARTS, SPACES, NASBench201, StagedSpace
+from archgrad.spaces import DARTS, NASBench201, StagedSpace
 from tests.models.trained import CLASSES, model_of, small
 
 
-@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("name", VARIED_SPACES)
 def test_a_saved_model_is_the_same(name: str, tmp_path: Path) -> None:
     model = model_of(small(name))
     again = Model.load(model.save(tmp_path / "model"))

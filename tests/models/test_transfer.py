@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor, nn
+from varied_spaces import VARIED_SPACES
 
 from archgrad.errors import UserError
 from archgrad.models import Model, copy_matching_weights
-from archgrad.spaces import DARTS, SPACES, NASBench201, SearchSpace
+from archgrad.spaces import DARTS, NASBench201, SearchSpace
 from tests.models.trained import model_of, small
 
 
@@ -36,7 +37,7 @@ def features(network: nn.Module, x: Tensor) -> Tensor:
     return seen[0]
 
 
-@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("name", VARIED_SPACES)
 def test_a_network_of_the_same_shape_computes_the_same(name: str) -> None:
     model = double_model(small(name))
     network = model.space.network(model.genotype, num_classes=3).double()
@@ -47,7 +48,7 @@ def test_a_network_of_the_same_shape_computes_the_same(name: str) -> None:
     assert (told.copied, told.new) == (tuple(model.network.state_dict()), ())
 
 
-@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("name", VARIED_SPACES)
 def test_with_other_classes_the_features_are_the_same(name: str) -> None:
     model = double_model(small(name))
     network = model.space.network(model.genotype, num_classes=7).double()

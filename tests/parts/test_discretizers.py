@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from varied_spaces import VARIED_SPACES
 
 from archgrad.discretizers import (
     Argmax,
@@ -27,7 +28,9 @@ MEMBERS: dict[str, Discretizer] = {
     "perturbation": Perturbation(),
     "limited_skips": LimitedSkips(Argmax(), 2),
 }
-PAIRS = [pytest.param(member, name, id=f"{label}-{name}") for label, member in MEMBERS.items() for name in SPACES]
+PAIRS = [
+    pytest.param(member, name, id=f"{label}-{name}") for label, member in MEMBERS.items() for name in VARIED_SPACES
+]
 
 
 def probabilities_of(space: SearchSpace, seed: int = 0) -> dict[str, Tensor]:

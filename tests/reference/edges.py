@@ -50,6 +50,11 @@ class Cell(nn.Module):
         for index, (row, stride) in enumerate(zip(rows, self.strides, strict=True)):
             operations = [operation(name, channels // partial, stride, index, normed_pools) for name in row.choices]
             self.edges.append(nn.ModuleList(operations))
+        adds = isinstance(space, DARTS) and space.adds_skips
+        self.added = nn.ModuleList(
+            operation("skip_connect", channels // partial, stride, index, normed_pools)
+            for index, stride in enumerate(self.strides if adds else [])
+        )
         self.skips = nn.ModuleList(
             operation("skip_connect", channels // partial, stride, index, normed_pools)
             for index, stride in enumerate(self.strides if options.auxiliary_skip else [])
@@ -87,7 +92,8 @@ class Cell(nn.Module):
 
     def _mix(self, edge: int, x: Tensor, weights: Tensor) -> Tensor:
         operations = cast("nn.ModuleList", self.edges[edge])
-        terms = [times(weights[..., edge, choice], module(x)) for choice, module in enumerate(operations)]
+        outputs = [module(x) + self.added[edge](x) if len(self.added) else module(x) for module in operations]
+        terms = [times(weights[..., edge, choice], output) for choice, output in enumerate(outputs)]
         return sum(terms[1:], terms[0])
 
 
@@ -164,7 +170,7 @@ class _DARTSCell(nn.Module):
 
     def forward(self, before: Tensor, last: Tensor, weights: _Weights, stream: StreamKey) -> Tensor:
         nodes = self.cell([self.preprocess[0](before), self.preprocess[1](last)], weights, stream)
-        return torch.cat(nodes[2:], dim=1)
+        return torch.cat(nodes[-4:], dim=1)
 
 
 class _AuxiliaryHead(nn.Module):

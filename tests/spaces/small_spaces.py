@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from varied_spaces import VARIED_SPACES
 
 from archgrad.discretizers import Argmax
-from archgrad.spaces import SPACES, Genotype, SearchSpace
+from archgrad.spaces import SPACES, Chain, Genotype, SearchSpace
 
-CHAINS = [name for name in SPACES if SPACES.create(name).has_own_depth]
-every_space = pytest.mark.parametrize("name", SPACES)
+CHAINS = [name for name in SPACES if isinstance(SPACES.create(name), Chain)]
+every_space = pytest.mark.parametrize("name", VARIED_SPACES)
 
 
 def small(name: str, **settings: object) -> SearchSpace:

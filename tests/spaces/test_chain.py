@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -20,6 +21,7 @@ from archgrad.spaces import MOBILENET, Genotype, Macro, Mobile, MobileNet
 from archgrad.spaces.cost import time_parts
 from archgrad.spaces.notation import chain_form
 from archgrad.supernet import SupernetOptions
+from archgrad.tables.nasbench_macro import MacroTable
 
 TABLE = Path(os.environ.get("ARCHGRAD_DATA", ""), "nasbench-macro", "cifar10.json")
 
@@ -213,6 +215,22 @@ def test_a_found_chain_is_drawn_trained_and_exported(archgrad: Any, space: str) 
     code, _, err = archgrad("export", "run", "--out", "model.pt2")
     assert code == 0, err
     assert ag.Model.load("run").space.cells == 3  # type: ignore[attr-defined]
+
+
+def test_the_best_chains_of_a_search_are_trained_on_other_data(archgrad: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table has no chains of three layers, and their text tells the depth."""
+    table = MacroTable({}, "a table")
+    monkeypatch.setattr("archgrad.tables.nasbench_macro.find_macro_table", lambda path=None: table)
+    code, _, err = archgrad("search", "--space", "macro", *SMALL, "--out", "found")
+    assert code == 0, err
+    code, out, err = archgrad("top", "found", "-k", 2, "--json")
+    assert code == 0, err
+    genotype = json.loads(out)["found"][1]["genotype"]
+    np.savez("other.npz", images=np.zeros((60, 12, 12, 3), np.uint8), labels=np.arange(60) % 4)
+    code, _, err = archgrad("train", genotype, "--data", "npz:other.npz", *SMALL[:2], *SMALL[4:], "--out", "run")
+    assert code == 0, err
+    model = ag.Model.load("run")
+    assert (str(model.genotype), model.space, len(model.classes)) == (genotype, Macro(channels=2, cells=3), 4)
 
 
 @pytest.mark.parametrize("method", ["darts", "gaea-simultaneous", "gdas", "amended", "idarts"])

@@ -10,7 +10,18 @@ import torch
 
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
-from archgrad.spaces import DARTS, S1, S3, AmendedA2, DecisionBlock, NASBench1Shot1, NASBench201, Row, SearchSpace
+from archgrad.spaces import (
+    DARTS,
+    S1,
+    S3,
+    AmendedA2,
+    DARTSWide,
+    DecisionBlock,
+    NASBench1Shot1,
+    NASBench201,
+    Row,
+    SearchSpace,
+)
 from archgrad.spaces.choice_costs import ChoiceCosts
 from archgrad.spaces.cost_model import CostMetric, CostModel, NetworkShape, _read_table
 from archgrad.supernet import SupernetOptions
@@ -19,6 +30,7 @@ SHAPE = NetworkShape(7, 2, (8, 10))
 SPACES: dict[str, SearchSpace] = {
     "nasbench201": NASBench201(channels=3, cells_per_stage=1),
     "darts": DARTS(channels=2, cells=4),
+    "darts-wide-all-skip": DARTSWide(channels=2, skips="all-skip"),
     "s1": S1(channels=2, cells=3),
     "s3": S3(channels=2, cells=3, stem="imagenet"),
     "amended-a2": AmendedA2(channels=2, cells=3),

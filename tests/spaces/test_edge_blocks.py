@@ -8,16 +8,17 @@ import pytest
 import torch
 from small_spaces import CHAINS, every_space, small
 from torch import Tensor, nn
+from varied_spaces import VARIED_SPACES
 
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.operations import Identity
-from archgrad.spaces import SPACES, CellPlan, DecisionBlock, NASBench201, Row, SearchSpace
+from archgrad.spaces import CellPlan, DecisionBlock, NASBench201, Row, SearchSpace
 from archgrad.supernet import Edge, MixedCell, SupernetOptions
 from archgrad.training.weight_training import WeightTraining
 
 EDGES = SupernetOptions(edge_weights=True)
-every_cell_space = pytest.mark.parametrize("name", [name for name in SPACES if name not in CHAINS])
+every_cell_space = pytest.mark.parametrize("name", [name for name in VARIED_SPACES if name not in CHAINS])
 
 
 @every_cell_space

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from reference import reference_supernet
 from torch import Tensor, nn
 from torch.func import functional_call
+from varied_spaces import VARIED_SPACES
 
 from archgrad.spaces import SPACES, SearchSpace
 
@@ -17,16 +18,18 @@ CLASSES = 4
 NETS = [
     pytest.param("nasbench201", {"channels": 4, "cells_per_stage": 1}, 8, id="nasbench201-1"),
     pytest.param("nasbench201", {"channels": 3, "cells_per_stage": 2}, 8, id="nasbench201-2-odd-width"),
-    *(pytest.param(name, {"channels": 4, "cells": 5}, 8, id=name) for name in SPACES if name != "nasbench201"),
+    *(pytest.param(name, {"channels": 4, "cells": 5}, 8, id=name) for name in VARIED_SPACES if name != "nasbench201"),
     pytest.param("macro", {"channels": 3, "cells": 8}, 9, id="macro-odd-width"),
     pytest.param("darts", {"channels": 3, "cells": 5}, 12, id="darts-odd-width"),
+    pytest.param("darts-single-all-skip", {"channels": 3, "cells": 1}, 8, id="darts-single-all-skip"),
+    pytest.param("mobile", {"channels": 4, "cells": 16}, 16, id="mobile-all-layers"),
     pytest.param("darts", {"channels": 2, "cells": 3}, 16, id="darts-begins-with-a-reduction"),
     pytest.param("s1", {"channels": 3, "cells": 6}, 8, id="s1-odd-width"),
     pytest.param("amended-a2", {"channels": 3, "cells": 7}, 8, id="amended-a2-odd-width"),
 ]
 TINY = [
     pytest.param(name, {"channels": 2, **({"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3})}, id=name)
-    for name in SPACES
+    for name in VARIED_SPACES
 ]
 Mixture = dict[str, Tensor]
 

@@ -8,14 +8,15 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 from torch.utils._python_dispatch import TorchDispatchMode
+from varied_spaces import VARIED_SPACES
 
 from archgrad.bilevel.problem import BilevelProblem
 from archgrad.errors import UserError
 from archgrad.hypergradients import FirstOrder
-from archgrad.spaces import SPACES, SearchSpace
+from archgrad.spaces import SearchSpace
 from tests.supernet.supernets import LABELS, Mixture, gradients_of, images, mixture_of, space_of, supernet_of
 
-every_space = pytest.mark.parametrize("name", SPACES)
+every_space = pytest.mark.parametrize("name", VARIED_SPACES)
 
 
 def marks_of(space: SearchSpace, chance: float, seed: int = 3) -> Mixture:

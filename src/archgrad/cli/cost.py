@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from archgrad.cli.architecture import Architecture
 from archgrad.cli.console import errors, say
 from archgrad.config import read_run_config
 from archgrad.errors import UserError
 from archgrad.spaces.cost import cost_table, measure_latency, training_memory
 from archgrad.system.memory import check_memory
+from archgrad.workflows.architecture import Architecture
 from archgrad.workflows.limits import WIDEST, Limits, widest_within
 
 __all__ = ["measure_cost", "shape_of", "show_cost"]

@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from archgrad.cli.architecture import short_name
 from archgrad.diagnostics import Diagnosis
 from archgrad.loop import SearchResult
 from archgrad.regularizers import CostPenalty
@@ -18,6 +17,7 @@ from archgrad.spaces.cost_model import NetworkShape
 from archgrad.system.amounts import counted
 from archgrad.tables import tables_for
 from archgrad.tasks import MetricInfo
+from archgrad.workflows.architecture import short_name
 
 __all__ = ["brief", "diagnosis_content", "final_report", "show_cell", "show_final_report"]
 

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from archgrad.cli.architecture import short_name
 from archgrad.config import SearchConfig, read_run_config
 from archgrad.errors import UserError, unknown
 from archgrad.loop.folder import read_records
@@ -16,6 +15,7 @@ from archgrad.report.curves import Line, axis_label, draw_lines
 from archgrad.studies import Study
 from archgrad.studies.curves import AGAINST, MeanPoint
 from archgrad.tasks import MetricInfo
+from archgrad.workflows.architecture import short_name
 
 __all__ = ["curves_content", "plot_runs", "plot_study", "show_curves"]
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archgrad.callbacks.progress import SearchProgress
-from archgrad.cli.architecture import find_architecture
 from archgrad.cli.console import say
 from archgrad.cli.search import run, run_folder
 from archgrad.cli.train import describe_training, load_training, show_training
@@ -19,6 +18,7 @@ from archgrad.distributed.processes import joined
 from archgrad.errors import UserError, look_up
 from archgrad.system.amounts import counted
 from archgrad.system.files import exists, read_text
+from archgrad.workflows.architecture import find_architecture
 from archgrad.workflows.select import PROTOCOLS, SelectionPlan, run_selection
 from archgrad.workflows.test_images import find_test_images
 

@@ -146,9 +146,9 @@ def query(
     as_json: AsJson = False,
 ) -> None:
     """Look up accuracy and size of a cell of NAS-Bench-201, -101, -1Shot1 or -Macro, or its latency on devices."""
-    from archgrad.cli.architecture import read_architecture
     from archgrad.cli.console import print_result
     from archgrad.tables import find_best, look_up, look_up_latency
+    from archgrad.workflows.architecture import read_architecture
 
     if device is not None or latency_table is not None:
         if genotype is None or best or table is not None:
@@ -194,10 +194,10 @@ def cost(
     **options: Any,
 ) -> None:
     """Count parameters, multiply-adds and memory of an architecture's network, and time it."""
-    from archgrad.cli.architecture import find_architecture
     from archgrad.cli.console import print_result
     from archgrad.cli.cost import measure_cost, shape_of, show_cost
     from archgrad.system.amounts import read_amount
+    from archgrad.workflows.architecture import find_architecture
 
     limit = None if max_madds is None else read_amount("--max-madds", max_madds)
     found = find_architecture(
@@ -223,8 +223,8 @@ def draw(
 ) -> None:
     """Draw the cells of a genotype, or a module without its loose ends."""
     from archgrad import report
-    from archgrad.cli.architecture import read_drawable
     from archgrad.cli.console import say
+    from archgrad.workflows.architecture import read_drawable
 
     cell = read_drawable(genotype)
     if out is None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archgrad.callbacks.progress import SearchProgress, reading_progress
-from archgrad.cli.architecture import find_architecture
 from archgrad.cli.console import say
 from archgrad.cli.search import run_folder, with_threads
 from archgrad.config import read_run_config
@@ -20,6 +19,7 @@ from archgrad.loop.estimate import choose_threads
 from archgrad.parts.knobs import parse_setting
 from archgrad.system.amounts import counted
 from archgrad.tasks.classification import BALANCED, TOP5
+from archgrad.workflows.architecture import find_architecture
 from archgrad.workflows.presets import PRESETS
 from archgrad.workflows.train import run_training, searched_images
 from archgrad.workflows.train_result import mean_and_deviation

@@ -33,6 +33,7 @@ from archgrad.system.files import (
 
 __all__ = [
     "describe_model",
+    "has_model",
     "load_model",
     "load_weights",
     "model_folder",
@@ -78,6 +79,12 @@ def describe_model(model: Model) -> dict[str, Any]:
         "classes": list(model.classes),
         "about": dict(model.about),
     }
+
+
+def has_model(path: Path | str) -> bool:
+    """Tell whether a folder is that of a model, or has one in ``model``."""
+    given = as_path("folder", path)
+    return any(exists(folder / _DESCRIPTION) for folder in (given, given / "model"))
 
 
 def model_folder(path: Path | str) -> Path:

@@ -5,6 +5,7 @@ from functools import partial
 
 from archgrad.parts.registry import Registry
 from archgrad.spaces.amended import AmendedA1, AmendedA2
+from archgrad.spaces.bench_suite import BENCH_SUITE_SKIPS, DARTSDeep, DARTSSingle, DARTSWide
 from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges
 from archgrad.spaces.chain import Chain
@@ -41,6 +42,9 @@ __all__ = [
     "CellViews",
     "Chain",
     "Cost",
+    "DARTSDeep",
+    "DARTSSingle",
+    "DARTSWide",
     "Decision",
     "DecisionBlock",
     "Genotype",
@@ -70,6 +74,11 @@ SPACES = Registry[SearchSpace](
         **{space.name: space for space in (NASBench201, DARTS, S1, S2, S3, S4, AmendedA1, AmendedA2)},
         **{f"nasbench1shot1-{number}": partial(NASBench1Shot1, number=number) for number in (1, 2, 3)},
         **{space.name: space for space in (Macro, Mobile)},
+        **{
+            space(skips=skips).name: partial(space, skips=skips)
+            for space in (DARTSWide, DARTSDeep, DARTSSingle)
+            for skips in BENCH_SUITE_SKIPS
+        },
     },
 )
 """The names on the command line."""

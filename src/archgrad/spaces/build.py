@@ -41,9 +41,13 @@ class CellPlan:
 
 
 def build_edges(
-    plan: CellPlan, block: str, vocabulary: Vocabulary, channels: int, strided: Sequence[int] = ()
-) -> list[Edge]:
-    """Build the operations on all edges of a cell; edges that leave a ``strided`` node have stride 2."""
+    plan: CellPlan, block: str, vocabulary: Vocabulary, channels: int, strided: Sequence[int] = (),
+    adds_skips: bool = False,
+) -> list[Edge]:  # fmt: skip
+    """Build the operations on all edges of a cell; edges that leave a ``strided`` node have stride 2.
+
+    With ``adds_skips`` every operation adds a skip connection, one for the edge, to its output.
+    """
     edges = []
     for index, row in enumerate(plan.rows[block]):
         if row.source is None:
@@ -52,7 +56,9 @@ def build_edges(
         site = plan.site(channels // plan.options.partial, stride, salt=index)
         operations = tuple(look_up("operation", choice, vocabulary)(site) for choice in row.choices)
         skip = skip_connection(site) if plan.options.auxiliary_skip else None
-        edges.append(Edge(row.source, row.target, operations, stride, plan.options.partial, skip, row.choices, block))
+        added = skip_connection(site) if adds_skips else None
+        partial = plan.options.partial
+        edges.append(Edge(row.source, row.target, operations, stride, partial, skip, row.choices, block, added))
     return edges
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
@@ -251,12 +251,15 @@ def _network_of(
 def _amounts(
     network: nn.Module, edges: list[Edge], metric: CostMetric, shape: NetworkShape
 ) -> tuple[float, list[float]]:
-    """Return the cost of a network, and that of the operation on each edge."""
-    operations = [edge.operations[0] for edge in edges]
+    """Return the cost of a network, and that of the operation on each edge, with the skip connection that it adds."""
+    kinds: dict[nn.Module, tuple[str, int]] = {edge.operations[0]: (edge.choices[0], edge.stride) for edge in edges}
+    kinds |= {edge.added: ("added", edge.stride) for edge in edges if edge.added is not None}
+    found: tuple[float, Sequence[float]]
     if metric == "latency":
-        kinds = [(edge.choices[0], edge.stride) for edge in edges]
-        return time_parts(network, dict(zip(operations, kinds, strict=True)), shape.input_channels, shape.image_size)
-    if metric == "params":
-        return float(count_parameters(network)), [float(count_parameters(part)) for part in operations]
-    total, parts = count_parts(network, operations, shape.input_channels, shape.image_size)
-    return float(total), [float(part) for part in parts]
+        found = time_parts(network, kinds, shape.input_channels, shape.image_size)
+    elif metric == "params":
+        found = count_parameters(network), [count_parameters(part) for part in kinds]
+    else:
+        found = count_parts(network, list(kinds), shape.input_channels, shape.image_size)
+    parts: dict[nn.Module | None, float] = {None: 0.0, **dict(zip(kinds, found[1], strict=True))}
+    return float(found[0]), [parts[edge.operations[0]] + parts[edge.added] for edge in edges]

@@ -47,6 +47,8 @@ CHOICES = tuple(operation for operation in OPERATIONS if operation != "noise")
 
 INPUTS = 2
 NODES = INPUTS + 4
+_OUTPUTS = 4
+"""A cell returns its last nodes, so many."""
 _STEM_MULTIPLIER = 3
 
 
@@ -70,6 +72,9 @@ class DARTS(SearchSpace):
     depth_knob: ClassVar[str] = "cells"
     has_auxiliary_head: ClassVar[bool] = True
     keep: ClassVar[int | None] = 2
+    nodes: ClassVar[int] = NODES
+    """The nodes of a cell, with its two inputs."""
+    fewest_cells: ClassVar[int] = 2
     vocabulary: ClassVar[Vocabulary] = OPERATIONS
 
     cells: Depth = 8
@@ -77,7 +82,7 @@ class DARTS(SearchSpace):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.cells < 2:
+        if self.cells < self.fewest_cells:
             raise UserError(
                 f"cells of the space {self.name!r} is {self.cells}; give at least 2, a normal and a reduction cell."
             )
@@ -85,16 +90,21 @@ class DARTS(SearchSpace):
     @property
     def reductions(self) -> tuple[int, ...]:
         """The layers that halve the resolution."""
-        return (1,) if self.cells == 2 else (self.cells // 3, 2 * self.cells // 3)
+        return (self.cells - 1,) if self.cells <= 2 else (self.cells // 3, 2 * self.cells // 3)
 
     @cached_property
     def blocks(self) -> tuple[DecisionBlock, ...]:
         """``normal`` and ``reduce``; a genotype keeps two inputs per node."""
-        reduce = len(self.reductions)
+        normal, reduce = self.cells - len(self.reductions), len(self.reductions)
         return (
-            self._block("normal", self.cells - reduce, self.normal_rows),
+            *([self._block("normal", normal, self.normal_rows)] if normal else []),
             self._block("reduce", reduce, self.reduce_rows),
         )
+
+    @property
+    def adds_skips(self) -> bool:
+        """Whether every operation adds a skip connection to its output."""
+        return False
 
     def block_of(self, layer: int) -> str:
         """Return the name of the block that decides the cell of a layer, counted from 0."""
@@ -116,7 +126,7 @@ class DARTS(SearchSpace):
         return WeightTraining()
 
     def _block(self, name: str, cells: int, rows: tuple[Row, ...]) -> DecisionBlock:
-        concat = tuple(range(INPUTS, NODES))
+        concat = tuple(range(self.nodes - _OUTPUTS, self.nodes))
         return self.apply_restriction(DecisionBlock(name, cells, rows, self.keep, frozenset({"none"}), concat))
 
     def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
@@ -124,9 +134,9 @@ class DARTS(SearchSpace):
         return DARTSNet(self, plan, input_channels, num_classes)
 
 
-def darts_edges(choices: tuple[str, ...]) -> tuple[Row, ...]:
-    """Return the 14 edges of a cell, all with these choices: each node reads both inputs and all nodes before it."""
-    return edge_rows(((node, range(node)) for node in range(INPUTS, NODES)), choices)
+def darts_edges(choices: tuple[str, ...], nodes: int = NODES) -> tuple[Row, ...]:
+    """Return the edges of a cell, all with these choices: each node reads both inputs and all nodes before it."""
+    return edge_rows(((node, range(node)) for node in range(INPUTS, nodes)), choices)
 
 
 class DARTSCell(nn.Module):
@@ -168,7 +178,7 @@ class DARTSNet(nn.Module):
             width *= 2 if reducing else 1
             block = space.block(space.block_of(layer))
             self.kinds.append(block.name)
-            cell = _build_cell(plan, block, space.vocabulary, (before, last), width, reducing, reduced)
+            cell = _build_cell(plan, block, space, (before, last), width, reducing, reduced)
             self.cells.append(cell)
             before, last, reduced = last, width * len(cell.concat), reducing
             branch = last if layer == self.branching else branch
@@ -198,7 +208,7 @@ class DARTSNet(nn.Module):
 def _build_cell(
     plan: CellPlan,
     block: DecisionBlock,
-    operations: Vocabulary,
+    space: DARTS,
     inputs: tuple[int, int],
     width: int,
     reducing: bool,
@@ -207,7 +217,8 @@ def _build_cell(
     """Build a cell; ``reduced`` means that the previous cell halved the resolution of its second input."""
     site = plan.site(width)
     before = FactorizedReduce(inputs[0], plan.site(width, 2)) if reduced else ReLUConvBN(inputs[0], site, 1)
-    edges = build_edges(plan, block.name, operations, width, strided=range(INPUTS) if reducing else ())
+    strided = range(INPUTS) if reducing else ()
+    edges = build_edges(plan, block.name, space.vocabulary, width, strided, space.adds_skips)
     nodes = 1 + max(edge.target for edge in edges)
     cell = (MixedCell if plan.searching else FixedCell)(edges, INPUTS, nodes)
     return DARTSCell(cell, [before, ReLUConvBN(inputs[1], site, 1)], plan.concat_of(block))

@@ -51,9 +51,16 @@ def _copy_cell(mixed: MixedCell, fixed: FixedCell) -> None:
         for edge in mixed.connections
         for choice, operation in zip(edge.choices, edge.operations, strict=True)
     }
+    added = {(edge.source, edge.target): edge.added for edge in mixed.connections}
     for edge in fixed.connections:
-        shared = dict(offered[edge.source, edge.target, edge.choices[0]].named_parameters())
-        _copy_all((shared[name], value) for name, value in edge.operations[0].named_parameters() if name in shared)
+        _copy_named(offered[edge.source, edge.target, edge.choices[0]], edge.operations[0])
+        if edge.added is not None:
+            _copy_named(added[edge.source, edge.target], edge.added)
+
+
+def _copy_named(mixed: nn.Module | None, fixed: nn.Module) -> None:
+    shared = dict(mixed.named_parameters()) if mixed is not None else {}
+    _copy_all((shared[name], value) for name, value in fixed.named_parameters() if name in shared)
 
 
 def _copy_all(pairs: Iterable[tuple[Tensor, Tensor]]) -> None:

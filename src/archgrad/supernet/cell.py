@@ -28,7 +28,7 @@ class Edge:
 
     They compute 1/``partial`` of the nodes' channels. ``skip`` is the auxiliary skip connection beside them. Both are
     the same for all edges of a cell. ``choices`` are the names of the operations and ``block`` that of the block which
-    decides them, where they are known.
+    decides them, where they are known. ``added`` is a skip connection that each of the operations adds to its output.
     """
 
     source: int
@@ -39,6 +39,7 @@ class Edge:
     skip: Operation | None = None
     choices: tuple[str, ...] = ()
     block: str = ""
+    added: Operation | None = None
 
 
 class _EdgeCell(nn.Module):
@@ -49,6 +50,7 @@ class _EdgeCell(nn.Module):
         self.inputs, self.nodes, self.partial = inputs, nodes, max((edge.partial for edge in edges), default=1)
         self.edges = nn.ModuleList(nn.ModuleList(edge.operations) for edge in edges)
         self.skips = nn.ModuleList(edge.skip for edge in edges if edge.skip is not None)
+        self.added = nn.ModuleList(edge.added for edge in edges if edge.added is not None)
         self._entering = {
             target: [(index, edge) for index, edge in enumerate(edges) if edge.target == target]
             for target in range(inputs, nodes)
@@ -74,7 +76,8 @@ class MixedCell(_EdgeCell):
 
     With auxiliary skip connections (DARTS-, Chu et al., 2021) every edge also adds β·skip(node i), with one β for all
     edges. It is not part of the mixture, is never inactive or dropped, and edge weights do not scale it. With partial
-    channels it is added to the channels of the operations.
+    channels it is added to the channels of the operations. A skip connection that the choices themselves add
+    (``Edge.added``) has the weight Σ p[edge, o] instead, and a plain network has it too.
     """
 
     is_cell: ClassVar[bool] = True
@@ -117,7 +120,7 @@ class MixedCell(_EdgeCell):
                 for choice, (operation, weight) in enumerate(zip(edge.operations, mixture.weights[index], strict=False))
                 if weight is not None
             ]
-            of_edge = _with_inputs(of_edge, edge.operations, source, mixture.weights[index])
+            of_edge = _with_inputs(of_edge, edge, source, mixture.weights[index])
             if mixture.skip and edge.skip is not None:
                 of_edge = with_skip(of_edge, edge.skip.mixed(source, source.x.new_full((), mixture.skip)))
             terms += of_edge
@@ -183,15 +186,22 @@ def _term(operation: Operation, source: Source, weight: Tensor, mixture: CellMix
     return found
 
 
-def _with_inputs(
-    terms: list[Term], operations: Sequence[Operation], source: Source, weights: Sequence[Tensor | None]
-) -> list[Term]:
-    """Add weight · source for every residual operation, in one term with a skip connection among the choices."""
-    own = [w for operation, w in zip(operations, weights, strict=False) if operation.residual and w is not None]
-    if not own:
+def _with_inputs(terms: list[Term], edge: Edge, source: Source, weights: Sequence[Tensor | None]) -> list[Term]:
+    """Add weight · source for every residual operation, in one term with a skip connection among the choices.
+
+    An ``added`` skip connection has the sum of all weights, so it runs once.
+    """
+    active = [(one, weight) for one, weight in zip(edge.operations, weights, strict=False) if weight is not None]
+    if own := [weight for one, weight in active if one.residual]:
+        total = torch.stack(own).sum(0)
+        terms = with_skip(terms, _by_image(source.x, total) if total.dim() else Weighted(source.x, total))
+    if edge.added is None or not active:
         return terms
-    total = torch.stack(own).sum(0)
-    return with_skip(terms, _by_image(source.x, total) if total.dim() else Weighted(source.x, total))
+    total = torch.stack([weight for _, weight in active]).sum(0)
+    if not total.dim():
+        return with_skip(terms, edge.added.mixed(source, total))
+    added = edge.added.mixed(source, total.new_ones(()))
+    return [*terms, after_norm(added, lambda term: None if term is None else _by_image(term, total))]
 
 
 def _by_image(term: Tensor | Weighted, weight: Tensor) -> Tensor:
@@ -212,9 +222,13 @@ class FixedCell(_EdgeCell):
         """Return all nodes; ``inputs`` are the first ones."""
         nodes = list(inputs)
         for target in range(self.inputs, self.nodes):
-            terms = [self._term(edge.operations[0], nodes[edge.source]) for _, edge in self._entering[target]]
+            terms = [self._edge(edge, nodes[edge.source]) for _, edge in self._entering[target]]
             nodes.append(sum(terms[1:], start=terms[0]))
         return nodes
+
+    def _edge(self, edge: Edge, x: Tensor) -> Tensor:
+        term = self._term(edge.operations[0], x)
+        return term if edge.added is None else term + edge.added(x)
 
     def _term(self, operation: Operation, x: Tensor) -> Tensor:
         output: Tensor = operation(x)

@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
+from varied_spaces import VARIED_SPACES
 
 from archgrad.errors import UserError
 from archgrad.operations import Identity, Operation
-from archgrad.spaces import SPACES, SearchSpace
+from archgrad.spaces import SearchSpace
 from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, SupernetOptions
 from archgrad.supernet import cell as cell_module
 from tests.supernet import supernets
@@ -23,13 +24,13 @@ CLASSES = 3
 Options = dict[str, Any]
 BOTH: Options = {"partial": 2, "edge_weights": True}
 CASES = [
-    *(pytest.param(name, {}, id=name) for name in SPACES),
+    *(pytest.param(name, {}, id=name) for name in VARIED_SPACES),
     pytest.param("nasbench201", BOTH, id="nasbench201-2e"),
     pytest.param("s2", {"partial": 2}, id="s2-2"),
     pytest.param("darts", BOTH, id="darts-2e"),
     pytest.param("s1", {"edge_weights": True}, id="s1-e"),
 ]
-every_space = pytest.mark.parametrize("name", SPACES)
+every_space = pytest.mark.parametrize("name", VARIED_SPACES)
 every_case = pytest.mark.parametrize(("name", "options"), CASES)
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from varied_spaces import VARIED_SPACES
 
 from archgrad.errors import UserError
 from archgrad.operations import Identity, Operation, Weighted
-from archgrad.spaces import SPACES, Genotype
+from archgrad.spaces import SPACES, Chain, Genotype
 from archgrad.supernet import CellMixture, Edge, MixedCell
 from archgrad.supernet.modifiers.drop_path import drop_path, kept_images
 from tests.supernet.supernets import images, mixture_of, space_of, supernet_of
 
-every_space = pytest.mark.parametrize("name", SPACES)
+every_space = pytest.mark.parametrize("name", VARIED_SPACES)
 
 
 class Triple(Operation):
@@ -106,7 +107,7 @@ def test_inactive_operations_do_not_move_the_draws_of_others() -> None:
 
 @every_space
 def test_dropping_is_a_function_of_the_seed(name: str) -> None:
-    space = space_of(name, cells=8 if SPACES.create(name).has_own_depth else 3)  # a chain drops residuals only
+    space = space_of(name, cells=8 if isinstance(SPACES.create(name), Chain) else 3)  # a chain drops residuals only
     net, mixture = supernet_of(space), mixture_of(space)
     random_state = torch.get_rng_state()
     with torch.no_grad():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -10,13 +11,16 @@ from typing import Any
 
 from archgrad.errors import UserError, unknown
 from archgrad.models import Model
-from archgrad.spaces import KNOWN_NETWORKS, SPACES, Genotype, NASNet, SearchSpace, known_cells, named_space
+from archgrad.spaces import KNOWN_NETWORKS, SPACES, Chain, Genotype, NASNet, SearchSpace, known_cells, named_space
+from archgrad.spaces.chain import CHAIN
 from archgrad.spaces.nasbench101 import Module, pruned_genotype
 from archgrad.spaces.notation import LONGEST
 from archgrad.spaces.notation.chain_form import is_code
 from archgrad.system.files import exists, read_text
 
-__all__ = ["Architecture", "find_architecture", "read_architecture", "read_drawable", "short_name"]
+__all__ = ["Architecture", "find_architecture", "read_architecture", "read_drawable", "short_name", "sized"]
+
+_NAME = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,13 @@ def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) ->
         cell = known_cells()[text]
         found = Architecture(_at_published_size(cell.space()), cell.genotype)
     else:
-        if text.replace("-", "").isalnum() and not is_code(text) and not exists(Path(text)):
+        if _NAME.fullmatch(text) and not is_code(text) and not exists(Path(text)):
             raise unknown("well-known cell", text, (*known_cells(), *KNOWN_NETWORKS))
         genotype = read_architecture(text)
         if not isinstance(genotype, Genotype):
             raise UserError("a NAS-Bench-101 module has no space here; give a genotype, a run or a well-known cell.")
         found = Architecture(_at_published_size(_space_of(genotype, space)), genotype)
-    found = replace(found, space=_sized(found.space, sizes))
+    found = replace(found, space=sized(found.space, sizes))
     found.space.check(found.genotype)
     return found
 
@@ -82,6 +86,8 @@ def short_name(genotype: str, longest: int = 100) -> str:
 
 def _content(text: str) -> str:
     """Return the content of the file or run directory that the text names, or else the text itself."""
+    if not text.strip():
+        raise UserError("the genotype is empty; give its text, a file, a run directory or a well-known name.")
     path = Path(text)
     if exists(path / "genotype.json"):
         path /= "genotype.json"
@@ -102,7 +108,7 @@ def _content(text: str) -> str:
 def _of_run(run: Path) -> Architecture:
     from archgrad.config import read_run_config
     from archgrad.config.resolve import method_of, space_of
-    from archgrad.workflows import SingleArchitecture
+    from archgrad.workflows.single_architecture import SingleArchitecture
 
     config = read_run_config(run)
     if "space" in config.needs:
@@ -118,10 +124,11 @@ def _of_run(run: Path) -> Architecture:
 
 
 def _space_of(genotype: Genotype, name: str | None) -> SearchSpace:
-    """Return the named space, or the first that has this genotype."""
+    """Return the named space, or the first that has this genotype; a chain is as long as the genotype."""
     if name is not None:
-        return named_space(name)
-    for space in (*map(SPACES.create, SPACES), NASNet()):
+        return _as_long(named_space(name), genotype)
+    for one in (*map(SPACES.create, SPACES), NASNet()):
+        space = _as_long(one, genotype)
         try:
             space.check(genotype)
         except UserError:
@@ -130,11 +137,18 @@ def _space_of(genotype: Genotype, name: str | None) -> SearchSpace:
     raise UserError("this genotype is in none of the spaces; name one with --space, and it will say why.")
 
 
+def _as_long(space: SearchSpace, genotype: Genotype) -> SearchSpace:
+    if not isinstance(space, Chain) or genotype.names != (CHAIN,):
+        return space
+    return replace(space, cells=len(genotype[CHAIN].decisions))
+
+
 def _at_published_size(space: SearchSpace) -> SearchSpace:
     return replace(space, **dict[str, Any](space.compared_at))
 
 
-def _sized(space: SearchSpace, sizes: Mapping[str, Any]) -> SearchSpace:
+def sized(space: SearchSpace, sizes: Mapping[str, Any]) -> SearchSpace:
+    """Return the space with other ``channels``, ``cells`` and ``stem``; None leaves one as it is."""
     given = {name: value for name, value in sizes.items() if value is not None}
     if "cells" in given:
         given[space.depth_knob] = given.pop("cells")
