@@ -26,7 +26,7 @@ _FINAL_EPOCHS, _FINAL_IMAGES = 30, 500_000
 """If the last training has fewer after a search and a selection, more training is worth more than a choice."""
 _BRIEF = 0.15
 """The share of the time for a choice of settings, where there is none for a choice of networks."""
-_COUNTS = ((8, 4), (6, 3), (4, 2), (3, 2), (2, 1))
+_COUNTS = ((4, 2), (4, 1), (3, 1), (2, 1))
 """Numbers of networks in the first round, and of other settings in the last, from many to few."""
 _FEWEST_EPOCHS = 5
 """Rather than fewer epochs, a training takes fewer images: its learning rate falls from epoch to epoch."""
