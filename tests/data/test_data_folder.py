@@ -100,7 +100,7 @@ def test_what_is_not_read_is_counted_and_named(tmp_path: Path, said: list[str]) 
         (tmp_path / name).write_text("x")
     assert len(folder(tmp_path)) == 2
     assert said == [
-        "4 files or folders beside the images are left out: 'notes.txt', 'nested', 'bad-\\udcff\\x1b[1m', 'photo.heic'."
+        "left out, because they are no images (4): 'notes.txt', 'nested', 'bad-\\udcff\\x1b[1m', 'photo.heic'."
     ]
 
 

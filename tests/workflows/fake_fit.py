@@ -27,8 +27,9 @@ MODEL = model_of(NASBench201(channels=2, cells_per_stage=1))
 
 
 def pictures(count: int, size: int, classes: int = 10) -> ImageData:
-    """Return black images."""
+    """Return images that are black but for two pixels, in which they differ."""
     images = torch.zeros(count, 3, size, size, dtype=torch.uint8)
+    images[:, 0, 0, 0], images[:, 0, 0, 1] = torch.arange(count) % 256, torch.arange(count) // 256
     return ImageData("black", images, torch.arange(count) % classes, tuple(map(str, range(classes))))
 
 

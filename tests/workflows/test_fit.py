@@ -13,7 +13,7 @@ import torch
 
 import archgrad as ag
 from archgrad.config import read_run_config
-from archgrad.data import ImageData
+from archgrad.data import ImageData, duplicates_in
 from archgrad.errors import DiskError, SearchInterrupted, UserError
 from archgrad.loop.folder import read_records
 from archgrad.system.run_kind import write_kind
@@ -121,8 +121,22 @@ def test_a_comparison_over_seeds_is_resumed(tmp_path: Path) -> None:
 
 def test_unequal_classes_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
     images = torch.arange(120 * 64).remainder(251).to(torch.uint8).view(120, 1, 8, 8)
-    small_fit((images, (torch.arange(120) % 12 == 0).long()), plan=ONE)
-    assert sum("are unequal" in record.message for record in caplog.records) == 1
+    small_fit((images, (torch.arange(120) % 12 == 0).long()), plan=ONE, threads=None)
+    assert ["are unequal: '0' has 88 training images, and '1' 8." in one.message for one in caplog.records] == [True]
+
+
+def test_copies_of_training_images_are_not_held_out(caplog: pytest.LogCaptureFixture) -> None:
+    images, targets = torch.arange(200 * 64).remainder(251).to(torch.uint8).view(200, 1, 8, 8), torch.arange(200) % 2
+    images[50:80] = images[:30]
+    found = load_images(ag.SearchConfig(data=ImageData("x", images, targets, ("a", "b"))), None, 60.0, FitPlan())
+    assert not duplicates_in(found.every, found.tests).any()
+    assert not duplicates_in(found.train, found.ranking).any()
+    assert len(found.every) + len(found.tests) == 200
+    assert len(found.train) + len(found.ranking) == len(found.every)
+    assert "are copies of training images, pixel by pixel: they train instead" in caplog.text
+    same = ImageData("x", images[:1].repeat(200, 1, 1, 1), targets, ("a", "b"))
+    with pytest.raises(UserError, match=r"all 40 images of 'x' .* are copies of training images"):
+        load_images(ag.SearchConfig(data=same), None, 60.0, FitPlan())
 
 
 @pytest.mark.parametrize("has_tests", [True, False])

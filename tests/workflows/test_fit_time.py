@@ -183,6 +183,7 @@ def test_trainings_are_in_bfloat16_where_that_is_clearly_faster(
         (300.0, 75.0, 1e3, 1000, (4, 2)),
         (300.0, 140.0, 1e3, 1000, (2, 1)),
         (300.0, 75.0, 250.0, 1000, (2, 1)),
+        (30.0, 7.0, 400.0, 130, (1, 1)),  # rounds of 250 images
         (300.0, 75.0, 190.0, 1000, (1, 1)),  # 28 epochs are better used by one
         (3600.0, 900.0, 270.0, 50_000, (1, 1)),  # 486,000 images too
         (3600.0, 900.0, 300.0, 50_000, (4, 2)),
@@ -195,6 +196,11 @@ def test_few_candidates_rather_than_short_trainings(
     schedule = schedule_rounds(clock, rate, images)
     assert (schedule.networks, schedule.variants) == found
     assert schedule.final == pytest.approx(0.85 * clock.left if found == (1, 1) else clock.final, rel=1e-3)
+
+
+def test_a_late_part_is_part_of_the_time_left() -> None:
+    assert Clock(100.0, 39.5).left_in_all(5.0) == "1:00 left in all"
+    assert Clock(100.0, 99.5).left_in_all(65.0) == "1:05 left in all"
 
 
 def test_a_schedule_shares_the_time() -> None:
