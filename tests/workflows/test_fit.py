@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 import archgrad as ag
 from archgrad.config import read_run_config
@@ -152,6 +153,19 @@ def test_a_folder_of_images(tmp_path: Path, has_tests: bool) -> None:
     assert len(result.tests) == (12 if has_tests else 16)
     assert result.model.predict(result.tests.read(torch.arange(3)))[0].label in ("bright", "dark")
     assert re.fullmatch(r"bright/\d+\.png", result.tests.file_of(int((result.tests.targets == 0).nonzero()[0])))
+
+
+def test_tiny_classes_and_a_mix_of_grey_and_color(tmp_path: Path) -> None:
+    home = write_images(tmp_path / "pictures", sizes=(8, 12))
+    for name, count in (("rare", 2), ("single", 1)):
+        (home / name).mkdir()
+        for number in range(count):
+            Image.new("RGB", (9, 8), (number, 90, 200)).save(home / name / f"{number}.png")
+    result = small_fit(str(home), plan=ONE)
+    assert result.tests.shape == (3, 8, 8)
+    assert result.train_targets is not None
+    assert result.train_targets.bincount().tolist() == [32, 32, 1, 1]
+    assert result.tests.targets.bincount(minlength=4).tolist() == [8, 8, 1, 0]
 
 
 def test_images_of_different_sizes_are_resized(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from archgrad.callbacks.progress import Display
 from archgrad.config import SearchConfig, config_to_toml
 from archgrad.config.naming import named_config
 from archgrad.config.resolve import resolve
-from archgrad.data import SOURCES, as_data
+from archgrad.data import as_data
 from archgrad.distributed.processes import processes
 from archgrad.errors import UserError, shortened, unknown
 from archgrad.loop.global_state import own_threads
@@ -115,7 +115,7 @@ def run_fit(
     limits = Limits.of(*(request.get(f"max_{name}") for name in ("params", "madds", "latency")))
     check_value("compare", request.get("compare"), Count | None)
     options, target = _options(request), _checked_target(request.get("target"))
-    request, plan = {**request, "data": _named(request["data"])}, folder.plan or plan or FitPlan()
+    plan = folder.plan or plan or FitPlan()
     with run_alone(str(options.get("device", "cpu")), folder.path), own_threads(options.get("threads")):
         folder.check()
         start_from = _checked_start(request.get("start_from"))
@@ -129,13 +129,6 @@ def run_fit(
         running.check()
         folder.begin(request, plan, images)
         return _written(running.run(request.get("compare")), config, target, folder)
-
-
-def _named(data: Any) -> Any:
-    """Return the data; the path of a folder that is no name of data means the images in it."""
-    if isinstance(data, str) and data not in SOURCES and ":" not in data and exists(Path(data)):
-        return f"folder:{data}"
-    return data
 
 
 def _options(request: Mapping[str, Any]) -> dict[str, Any]:

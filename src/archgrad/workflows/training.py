@@ -168,9 +168,11 @@ class Training:
         return replace(self, config=config, seeds=seeds, test=self.test if tested else NO_TEST)
 
     def to_text(self) -> str:
-        """Return the content of ``training.json``: what a configuration does not say."""
+        """Return the content of ``training.json``: what a configuration does not say, and the given knobs."""
         test = NO_TEST if self.test == NO_TEST else name_in_file(self.test)
-        return to_json({"preset": self.preset, "seeds": list(self.seeds), "test": test})
+        usual = {"task.label_smoothing": PRESETS[self.preset].label_smoothing}
+        given = {path: value for path, value in self.config.settings.items() if usual.get(path) != value}
+        return to_json({"preset": self.preset, "seeds": list(self.seeds), "test": test, "set": given})
 
     def write(self, folder: Path, data: Data, kind: RunKind, texts: Mapping[str, str] = MappingProxyType({})) -> None:
         """Begin a run directory that holds several trainings, with further ``texts`` by file name."""
