@@ -115,7 +115,8 @@ def test_class_weights_are_an_option(archgrad, planned, tmp_path):
     assert "are unequal" not in err
     assert "%, if all classes count alike" in out
     assert "if all classes count alike" in Path("run", "report.html").read_text()
-    assert 'class_weights = "balanced"' in Path("run", "final", "config.toml").read_text()
+    for home in ("run", "run/final"):
+        assert 'class_weights = "balanced"' in Path(home, "config.toml").read_text()
 
 
 @pytest.mark.parametrize(

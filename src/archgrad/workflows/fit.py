@@ -11,7 +11,7 @@ from typing import Any
 
 from archgrad.callbacks import Callback
 from archgrad.callbacks.progress import Display
-from archgrad.config import SearchConfig, config_to_toml
+from archgrad.config import SearchConfig, config_to_toml, read_run_config
 from archgrad.config.naming import named_config
 from archgrad.config.resolve import resolve
 from archgrad.data import as_data
@@ -166,14 +166,14 @@ def _written(result: FitResult, config: SearchConfig, target: Path | None, folde
 
 def _describe(result: FitResult, config: SearchConfig, home: Path) -> None:
     """Write ``config.toml``, the records and the genotype of the last training, with the data by its name."""
-    one, images = (
-        result.candidate,
-        {name: getattr(config, name) for name in ("data_dir", "resize", "limit", "strict", "seed")},
-    )
+    one, final = result.candidate, read_run_config(home / "final")
+    images = {name: getattr(config, name) for name in ("data_dir", "resize", "limit", "strict", "seed")}
     data = config.data if isinstance(config.data, str) else result.tests
     training = one.training(data, Length(result.selection.final.epochs, 1), {**images, "image_size": one.image_size})
-    text = config_to_toml(named_config(resolve(training.config, standard_callbacks=False), result.tests))
-    write_text(home / "config.toml", text)
+    named = named_config(resolve(training.config, standard_callbacks=False), result.tests)
+    kept = {name: getattr(final, name) for name in ("settings", "precision", "threads", "callback")}
+    named = replace(named, **kept)
+    write_text(home / "config.toml", config_to_toml(named))
     for name in ("metrics.jsonl", "genotype.json"):
         shutil.copyfile(home / "final" / name, home / name)
 
