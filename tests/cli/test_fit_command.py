@@ -93,15 +93,30 @@ def test_mistakes_leave_nothing_behind(archgrad, planned, tmp_path, options, mes
 
 def test_a_fit_is_a_run_for_other_commands(archgrad, planned):
     assert archgrad(*SMALL, "--out", "run")[0] == 0
-    for command in (
-        ("inspect", "run"),
-        ("plot", "run", "--measure", "train_accuracy"),
-        ("cost", "run"),
-        ("draw", "run"),
-    ):
-        code, _, err = archgrad(*command)
+    shown = {
+        "inspect": "training accuracy",
+        "plot": "train: train_accuracy",
+        "cost": ", 1 thread\n",
+        "draw": "(output)",
+    }
+    for command, text in shown.items():
+        code, out, err = archgrad(command, "run")
         assert code == 0, err
+        assert text in out
     assert archgrad("train", "run", "--epochs", 1, "--channels", 2, "--cells", 1, "--threads", 1)[0] == 0
+
+
+def test_class_weights_are_an_option(archgrad, planned, tmp_path):
+    pictures = write_images(tmp_path / "pictures", 50)
+    for number in range(44):
+        (pictures / "dark" / f"{number}.png").unlink()
+    code, out, err = archgrad("fit", "pictures", "--threads", 1, "--class-weights", "balanced", "-o", "run")
+    assert code == 0, err
+    assert "are unequal" not in err
+    assert "%, if all classes count alike" in out
+    assert "if all classes count alike" in Path("run", "report.html").read_text()
+    for home in ("run", "run/final"):
+        assert 'class_weights = "balanced"' in Path(home, "config.toml").read_text()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import archgrad as ag
+from archgrad.report.page.trainings import page_of_training
 from archgrad.workflows import PRESETS
 from tests.workflows.small import CELL
 
@@ -34,6 +36,19 @@ def test_images_to_predictions(archgrad: Any) -> None:
     assert code == 0, err
     code, _, err = archgrad("inspect", run / "seed-0")
     assert code == 0, err
+
+
+@pytest.mark.parametrize("network", [CELL, "mobilenet"])
+def test_the_command_on_its_page_repeats_a_training(archgrad: Any, network: str) -> None:
+    knobs = ["--set", "weights.lr=0.2", "--set", "augmentation.flip=true", "--set", "task.label_smoothing=0.1"]
+    code, _, err = archgrad("train", network, *SMALL, *knobs, "--precision", "bf16", "--out", "first")
+    assert code == 0, err
+    page = page_of_training(Path("first"))
+    command = shlex.split(page.commands[0])
+    assert archgrad(*command[1:], "--out", "second")[0] == 0
+    first, second = (Path(name, "config.toml").read_text() for name in ("first", "second"))
+    assert first == second
+    assert [one["text"] for one in page.cells] == [network]
 
 
 def test_the_run_of_a_search_brings_space_data_and_task(archgrad: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ import torch
 from image_files import Image, pixels, write_folder
 from PIL import ImageOps
 
-from archgrad.data import folder
+from archgrad.data import folder, load
+from archgrad.data.catalog import absolute_name
 from archgrad.errors import UserError
 
 
@@ -100,7 +101,7 @@ def test_what_is_not_read_is_counted_and_named(tmp_path: Path, said: list[str]) 
         (tmp_path / name).write_text("x")
     assert len(folder(tmp_path)) == 2
     assert said == [
-        "4 files or folders beside the images are left out: 'notes.txt', 'nested', 'bad-\\udcff\\x1b[1m', 'photo.heic'."
+        "left out, because they are no images (4): 'notes.txt', 'nested', 'bad-\\udcff\\x1b[1m', 'photo.heic'."
     ]
 
 
@@ -174,3 +175,10 @@ def test_pipes_and_folders_without_permission_are_refused(tmp_path: Path, monkey
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(UserError, match=r"the folder .* cannot be read \(Permission denied\)"):
         folder(tmp_path)
+
+
+def test_a_path_alone_names_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_folder(tmp_path / "photos", {"a/1.png": pixels(1), "b/1.png": pixels(2)})
+    monkeypatch.chdir(tmp_path)
+    assert len(load("photos")) == 2
+    assert absolute_name("photos") == f"folder:{tmp_path.resolve()}/photos"

@@ -261,7 +261,7 @@ def test_unequal_classes_are_told_weighted_and_judged_alike(caplog: pytest.LogCa
     targets = torch.tensor([0] * 12 + [1] * 3 + [2])
     data, outputs = images_with(targets, ABC), torch.eye(3)[[0] * 12 + [1, 1, 0] + [0]]
     plain = Classification().suited_to(data)
-    assert all(word in caplog.text for word in ("'a' has 12 images", "'c' 1", "task.class_weights=balanced"))
+    assert all(word in caplog.text for word in ("'a' has 12 training images", "'c' 1", "task.class_weights=balanced"))
     assert (plain.class_weights, list(plain.all_metrics)) == (None, ["accuracy", "balanced_accuracy"])
     judged = Classification(class_weights="balanced", main="balanced_accuracy").suited_to(data)
     assert judged.class_weights == pytest.approx((16 / 36, 16 / 9, 16 / 3))

@@ -11,7 +11,7 @@ import torch
 
 from archgrad.config.resolve import space_of
 from archgrad.data import ImageData
-from archgrad.spaces import RESNET, Cost, Genotype, NASBench201
+from archgrad.spaces import MOBILENET, RESNET, Cost, Genotype, NASBench201
 from archgrad.tasks import MetricInfo
 from archgrad.workflows import TrainedSeed, Training, TrainResult, candidates, fit_steps, limits, pacing
 from archgrad.workflows.candidates import shape_of
@@ -27,15 +27,17 @@ MODEL = model_of(NASBench201(channels=2, cells_per_stage=1))
 
 
 def pictures(count: int, size: int, classes: int = 10) -> ImageData:
-    """Return black images."""
+    """Return images that are black but for two pixels, in which they differ."""
     images = torch.zeros(count, 3, size, size, dtype=torch.uint8)
+    images[:, 0, 0, 0], images[:, 0, 0, 1] = torch.arange(count) % 256, torch.arange(count) // 256
     return ImageData("black", images, torch.arange(count) % classes, tuple(map(str, range(classes))))
 
 
 def rough_cost(space: Any, genotype: Genotype, shape: dict[str, Any]) -> Cost:
     """Count roughly, which is quick: three stages with half the pixels and twice the channels each."""
-    each = 2 if genotype == RESNET else str(genotype).count("nor_conv_3x3") + str(genotype).count("1x1") / 9
-    convolutions = 3 * each * space.cells_per_stage + 1
+    known = {RESNET: 2.0, MOBILENET: 0.5}
+    each = known.get(genotype) or str(genotype).count("nor_conv_3x3") + str(genotype).count("1x1") / 9
+    convolutions = 3 * each * getattr(space, space.depth_knob) + 1
     weights = 9 * convolutions * space.channels**2
     return Cost(int(7 * weights), int(weights * shape["image_size"] ** 2))
 

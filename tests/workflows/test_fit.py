@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 import archgrad as ag
 from archgrad.config import read_run_config
-from archgrad.data import ImageData
+from archgrad.data import ImageData, duplicates_in
 from archgrad.errors import DiskError, SearchInterrupted, UserError
 from archgrad.loop.folder import read_records
 from archgrad.system.run_kind import write_kind
@@ -124,8 +125,22 @@ def test_a_comparison_over_seeds_is_resumed(tmp_path: Path) -> None:
 
 def test_unequal_classes_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
     images = torch.arange(120 * 64).remainder(251).to(torch.uint8).view(120, 1, 8, 8)
-    small_fit((images, (torch.arange(120) % 12 == 0).long()), plan=ONE)
-    assert sum("are unequal" in record.message for record in caplog.records) == 1
+    small_fit((images, (torch.arange(120) % 12 == 0).long()), plan=ONE, threads=None)
+    assert ["are unequal: '0' has 88 training images, and '1' 8." in one.message for one in caplog.records] == [True]
+
+
+def test_copies_of_training_images_are_not_held_out(caplog: pytest.LogCaptureFixture) -> None:
+    images, targets = torch.arange(200 * 64).remainder(251).to(torch.uint8).view(200, 1, 8, 8), torch.arange(200) % 2
+    images[50:80] = images[:30]
+    found = load_images(ag.SearchConfig(data=ImageData("x", images, targets, ("a", "b"))), None, 60.0, FitPlan())
+    assert not duplicates_in(found.every, found.tests).any()
+    assert not duplicates_in(found.train, found.ranking).any()
+    assert len(found.every) + len(found.tests) == 200
+    assert len(found.train) + len(found.ranking) == len(found.every)
+    assert "are copies of training images, pixel by pixel: they train instead" in caplog.text
+    same = ImageData("x", images[:1].repeat(200, 1, 1, 1), targets, ("a", "b"))
+    with pytest.raises(UserError, match=r"all 40 images of 'x' .* are copies of training images"):
+        load_images(ag.SearchConfig(data=same), None, 60.0, FitPlan())
 
 
 @pytest.mark.parametrize("has_tests", [True, False])
@@ -141,6 +156,19 @@ def test_a_folder_of_images(tmp_path: Path, has_tests: bool) -> None:
     assert len(result.tests) == (12 if has_tests else 16)
     assert result.model.predict(result.tests.read(torch.arange(3)))[0].label in ("bright", "dark")
     assert re.fullmatch(r"bright/\d+\.png", result.tests.file_of(int((result.tests.targets == 0).nonzero()[0])))
+
+
+def test_tiny_classes_and_a_mix_of_grey_and_color(tmp_path: Path) -> None:
+    home = write_images(tmp_path / "pictures", sizes=(8, 12))
+    for name, count in (("rare", 2), ("single", 1)):
+        (home / name).mkdir()
+        for number in range(count):
+            Image.new("RGB", (9, 8), (number, 90, 200)).save(home / name / f"{number}.png")
+    result = small_fit(str(home), plan=ONE)
+    assert result.tests.shape == (3, 8, 8)
+    assert result.train_targets is not None
+    assert result.train_targets.bincount().tolist() == [32, 32, 1, 1]
+    assert result.tests.targets.bincount(minlength=4).tolist() == [8, 8, 1, 0]
 
 
 def test_images_of_different_sizes_are_resized(tmp_path: Path) -> None:

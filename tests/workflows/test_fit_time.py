@@ -40,11 +40,11 @@ def test_the_budget_is_kept_with_few_and_many_images(machine: Machine, images: i
 
 def test_the_trainings_of_a_round_take_the_same_time(machine: Machine) -> None:
     result = machine.fit(DATA, 7200.0)
-    assert [len(one.candidates) for one in result.selection.rounds] == [3, 2, 3]
+    assert [len(one.candidates) for one in result.selection.rounds] == [4, 2, 2]
     for done in result.selection.rounds:
         spans = [one.seconds for one in done.candidates]
         assert max(spans) <= 1.1 * min(spans)
-    images = {one.config.limit for one in machine.trainings[:3]}
+    images = {one.config.limit for one in machine.trainings[:4]}
     assert len(images) > 1  # because their networks differ
 
 
@@ -63,7 +63,7 @@ def kind_of(training: Training) -> str:
     return "searched" if training.network.fixed == FOUND else training.network.base.name
 
 
-@pytest.mark.parametrize("best", ["searched", "resnet", "nasbench201"])
+@pytest.mark.parametrize("best", ["searched", "resnet", "nasbench201", "mobilenet"])
 def test_the_winner_on_held_out_images_is_handed_over(machine: Machine, best: str) -> None:
     """The best on test images is another one: these are not even seen before the end."""
     machine.value = lambda training: 90.0 if kind_of(training) == best else 80.0
@@ -97,7 +97,7 @@ def test_a_candidate_that_diverges_drops_out(machine: Machine) -> None:
 
     machine.value = value
     result = machine.fit(DATA, 1800.0)
-    assert (result.candidate.space, len(result.selection.rounds[0].candidates)) == ("nasbench201", 2)
+    assert (result.candidate.space, len(result.selection.rounds[0].candidates)) == ("nasbench201", 3)
     machine.value = lambda training: value(
         replace(training, config=replace(training.config, settings={"weights.lr": 0.1}))
     )
@@ -183,6 +183,7 @@ def test_trainings_are_in_bfloat16_where_that_is_clearly_faster(
         (300.0, 75.0, 1e3, 1000, (4, 2)),
         (300.0, 140.0, 1e3, 1000, (2, 1)),
         (300.0, 75.0, 250.0, 1000, (2, 1)),
+        (30.0, 7.0, 400.0, 130, (1, 1)),  # rounds of 250 images
         (300.0, 75.0, 190.0, 1000, (1, 1)),  # 28 epochs are better used by one
         (3600.0, 900.0, 270.0, 50_000, (1, 1)),  # 486,000 images too
         (3600.0, 900.0, 300.0, 50_000, (4, 2)),
@@ -195,6 +196,11 @@ def test_few_candidates_rather_than_short_trainings(
     schedule = schedule_rounds(clock, rate, images)
     assert (schedule.networks, schedule.variants) == found
     assert schedule.final == pytest.approx(0.85 * clock.left if found == (1, 1) else clock.final, rel=1e-3)
+
+
+def test_a_late_part_is_part_of_the_time_left() -> None:
+    assert Clock(100.0, 39.5).left_in_all(5.0) == "1:00 left in all"
+    assert Clock(100.0, 99.5).left_in_all(65.0) == "1:05 left in all"
 
 
 def test_a_schedule_shares_the_time() -> None:

@@ -95,9 +95,10 @@ def test_a_fit_survives_a_kill_before_every_file_operation(
 ) -> None:
     """Its parts are trainings that write only the files that it needs; they have tests of their own."""
 
-    def train(training: Any, out: Path, **place: Any) -> TrainResult:
-        out.mkdir(parents=True, exist_ok=True)
-        for name in ("metrics.jsonl", "genotype.json", "training.json"):
+    def train(training: Any, out: Path, resume: bool, **place: Any) -> TrainResult:
+        if not resume:
+            training.write(out, training.config.data, "training")
+        for name in ("metrics.jsonl", "genotype.json"):
             (out / name).write_text("")
         return machine.run_training(training, out=out, **place)
 

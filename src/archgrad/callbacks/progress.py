@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from archgrad.callbacks import Callback, DecisionProgress, Record, SearchView, StageStart
 from archgrad.diagnostics.records import decided_share, number_in
@@ -35,6 +35,13 @@ def _say(text: str, console: Console) -> None:
     console.print(escaped(text), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
+class Whole(Protocol):
+    """What a search or a training is a part of."""
+
+    def left_in_all(self, part: float) -> str:
+        """Say how much time is left of the whole, if its part takes so many seconds more."""
+
+
 class Display:
     """Where a search in Python shows its progress: a terminal or a notebook; nowhere else, unless it is told to.
 
@@ -50,8 +57,8 @@ class Display:
             console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
             self.callbacks = (SearchProgress(console, shows_cell),)
 
-    def count_down(self, whole: object) -> None:
-        """Show the time left of the ``whole``, which ``str`` tells, beside that of its parts."""
+    def count_down(self, whole: Whole) -> None:
+        """Show the time left of the ``whole`` beside that of its parts."""
         for one in self.callbacks:
             one.count_down(whole)
 
@@ -81,10 +88,10 @@ class SearchProgress(Callback):
         self.console, self.shows_cell = console, shows_cell
         self._bar: Progress | None = None
         self._stage, self._cell = "", ""
-        self._whole: object = ""
+        self._whole: Whole | None = None
 
-    def count_down(self, whole: object) -> None:
-        """Show with the time left of each part that of the ``whole``, which ``str`` tells."""
+    def count_down(self, whole: Whole) -> None:
+        """Show with the time left of each part that of the ``whole``."""
         self._whole = whole
 
     def on_stage_start(self, stage: StageStart) -> None:
@@ -165,8 +172,9 @@ class SearchProgress(Callback):
         if timed < 1:
             return ""
         steps = search.epochs * search.steps - search.index
-        left = f"{_time((time.monotonic() - self._began) / timed * steps)} left{self._stage}"
-        return f"{left} of this part, {self._whole}" if self._whole else left
+        seconds = (time.monotonic() - self._began) / timed * steps
+        left = f"{_time(seconds)} left{self._stage}"
+        return f"{left} of this part, {self._whole.left_in_all(seconds)}" if self._whole else left
 
     def _move_bar(self, search: SearchView) -> None:
         if self._bar is not None:

@@ -12,6 +12,7 @@ from archgrad.cli.console import errors, say
 from archgrad.config import read_run_config
 from archgrad.errors import UserError
 from archgrad.spaces.cost import cost_table, measure_latency, training_memory
+from archgrad.system.amounts import counted
 from archgrad.system.memory import check_memory
 from archgrad.workflows.architecture import Architecture
 from archgrad.workflows.limits import WIDEST, Limits, widest_within
@@ -87,8 +88,9 @@ def show_cost(content: Mapping[str, Any]) -> str:
         f"multiply-adds    {content['multiply_adds']:>15,}  for one image",
         f"training memory  {content['training_bytes_per_image']:>15,}  bytes for one image",
     ]
+    threads = counted(content.get("threads", 1), "thread")
     for size, milliseconds in content.get("latency_ms", {}).items():
-        lines.append(f"latency          {milliseconds:>12.2f} ms  for a batch of {size}, {content['threads']} threads")
+        lines.append(f"latency          {milliseconds:>12.2f} ms  for a batch of {size}, {threads}")
     for title, rows in (("operation", content["by_operation"]), ("part", content["by_cell"])):
         lines += ["", f"{title:<22} {'count':>5} {'parameters':>12} {'multiply-adds':>15}"]
         lines += [

@@ -40,9 +40,11 @@ def show_fit(content: Mapping[str, Any]) -> str:
     low, high = content["interval"]
     model = Path(content["run"]) / "model"
     parts = ", ".join(f"{name} {one:.0f}" for name, one in content["seconds"].items())
+    balanced = content["balanced_accuracy"]
     rows = {
         "accuracy": f"{content['accuracy']:.2f} % of {content['test_images']:,} test images "
         f"(95 % interval {low:.2f} to {high:.2f})",
+        **({} if balanced is None else {"balanced": f"{balanced:.2f} %, if all classes count alike"}),
         "network": f"{content['network']}, {content['parameters'] / 1e6:.3f} M parameters, "
         f"{content['multiply_adds'] / 1e6:.2f} M multiply-adds",
         **({} if content["genotype"].startswith("{") else {"cell": content["genotype"]}),

@@ -130,8 +130,9 @@ _MORE = "all measures: --all; deeper ones: `archgrad inspect --help`"
 def _three_numbers(last: Record) -> str:
     """Say how good, how decided and how full of skip connections the last epoch is, as far as its record tells."""
     metric, decided = MetricInfo.of_record(last), decided_share(last)
-    value = number_in(last, f"heldout_{metric.name}")
-    told = [] if value is None else [f"held-out {metric.name} {metric.show(value)}"]
+    kinds = {"held-out": "heldout", "training": "train"} if decided is None else {"held-out": "heldout"}
+    values = {kind: number_in(last, f"{name}_{metric.name}") for kind, name in kinds.items()}
+    told = [f"{kind} {metric.name} {metric.show(value)}" for kind, value in values.items() if value is not None][:1]
     told += [] if decided is None else [f"decided {100 * decided:.0f} %"]
     return ", ".join([*told, *([f"skip connections {last['skips']}"] if "skips" in last else [])])
 

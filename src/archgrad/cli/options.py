@@ -65,6 +65,7 @@ FIT: Defaults = {
     **dict.fromkeys(("data", *_IMAGES, *_MACHINE, "seed"), ""),
     "limit": "all",
     "image_size": "their own, at most 32, or 64 with two hours",
+    "precision": "bf16 for trainings where that is faster",
 }
 STUDY: Defaults = {
     **dict.fromkeys(
@@ -78,7 +79,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Most used options": (
         "methods", "without", "data", "space", "method", "spaces", "preset", "protocol", "searches", "budget", "seeds",
         "seed", "test", "time_limit", "published", "max_params", "max_madds", "max_latency", "compare",
-        "target", "out", "dry_run",
+        "class_weights", "target", "out", "dry_run",
     ),
     "Where the runs are computed": ("engine", "processes", "address", "partition", "minutes"),
     "Size": ("channels", "cells", "stem", "epochs", "batch_size", "limit"),

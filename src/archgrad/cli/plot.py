@@ -25,7 +25,8 @@ _NOT_THE_EXPERIMENT = ("seed", "device", "threads", "compile", "checkpoint_cells
 def plot_runs(folders: Sequence[Path], measure: str | None, out: Path) -> tuple[str, dict[str, Curve]]:
     """Draw one measure of several runs into a file; runs that differ only in their seeds share a curve.
 
-    The default measure is the oracle accuracy that all runs have, or the held-out main metric if no run has one.
+    The default measure is the oracle accuracy that all runs have; if no run has one, it is the main metric of held-out
+    images, or of training images for trainings that hold out none, as the last one of a fit.
     """
     groups, curves = _groups(folders), {}
     measure = _usual_measure(folders) if measure is None else measure
@@ -45,7 +46,7 @@ def _usual_measure(folders: Sequence[Path]) -> str:
         for folder in folders
     }
     if not any(kinds.values()):
-        kinds = {folder: {f"heldout_{_metric_of(folder).name}"} for folder in folders}
+        kinds = {folder: {_main_measure(folder)} for folder in folders}
     shared = set.intersection(*kinds.values())
     if shared:
         return min(shared)
@@ -55,6 +56,12 @@ def _usual_measure(folders: Sequence[Path]) -> str:
         f"{folders[0]} has {own}, and {other} has {others}: these cannot be compared; name a --measure that all runs "
         f"have, or plot them separately."
     )
+
+
+def _main_measure(folder: Path) -> str:
+    metric = _metric_of(folder).name
+    held_out = any(f"heldout_{metric}" in record for record in read_records(folder))
+    return f"{'heldout' if held_out else 'train'}_{metric}"
 
 
 def _metric_of(folder: Path) -> MetricInfo:

@@ -221,6 +221,13 @@ def fit(
             help="Afterwards train the model and its best rival with so many seeds each, for equal time. [-]",
         ),
     ] = None,
+    class_weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="balanced|NUMBERS",
+            help="Weights of the classes in the loss: balanced lets unequal classes count alike. [all are 1]",
+        ),
+    ] = None,
     start_from: Annotated[
         Path | None, typer.Option(help="Trained model that competes too, and begins with its weights. [none]")
     ] = None,
@@ -262,11 +269,12 @@ def fit(
     console = say_loading(as_json)
     from archgrad.cli.fit import fit_with_progress, show_fit
 
+    knobs = [*([] if class_weights is None else [f"task.class_weights={class_weights}"]), *(settings or [])]
     limits: dict[str, Any] = {"max_params": max_params, "max_madds": max_madds, "max_latency": max_latency}
     own = {
         "budget": budget, "test": test, "target": target, "compare": compare, "start_from": start_from,
         "callback": callback_names(callback, tensorboard),
-        "settings": dict(map(parse_setting, settings or [])), "command": shlex.join(["archgrad", *sys.argv[1:]]),
+        "settings": dict(map(parse_setting, knobs)), "command": shlex.join(["archgrad", *sys.argv[1:]]),
     }  # fmt: skip
     given = {name: value for name, value in {**options, **own, **limits}.items() if value is not None}
     given = {"data": images or "digits", **given}

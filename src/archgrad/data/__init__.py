@@ -5,7 +5,7 @@ from __future__ import annotations
 from archgrad.data.augment import Augmentation
 from archgrad.data.base import Data, LoadOptions, no_progress
 from archgrad.data.catalog import load
-from archgrad.data.dataset import DatasetData, ImageData, count_duplicates
+from archgrad.data.dataset import DatasetData, ImageData, duplicates_in
 from archgrad.data.from_dataset import as_data, from_dataset
 from archgrad.data.loader import Batch, Loader, evaluation_batches
 from archgrad.data.normalize import Normalization, measure, normalization_of
@@ -29,8 +29,8 @@ __all__ = [
     "as_data",
     "cifar10",
     "cifar100",
-    "count_duplicates",
     "digits",
+    "duplicates_in",
     "evaluation_batches",
     "folder",
     "from_dataset",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 
 from archgrad.data.base import Data, no_progress
 from archgrad.data.sources import SOURCES, DataSource
 from archgrad.errors import UserError, shortened, unknown
 from archgrad.parts.fields import checked
-from archgrad.system.files import PathLike, existing_path, shown_path
+from archgrad.system.files import PathLike, existing_path, exists, shown_path
 
 __all__ = ["absolute_name", "check_data", "find_source", "load", "source_names"]
 
@@ -28,6 +29,8 @@ def load(
     progress: Callable[[int, int], None] = no_progress,
 ) -> Data:
     """Load the data that ``spec`` names: NAME or NAME:PATH, where NAME is in :data:`SOURCES` or ``module:Name``.
+
+    The path of a folder alone means ``folder:PATH``.
 
     ``limit`` keeps that many images, every class in its proportion, and ``image_size`` resizes them; ``resize`` tells
     how, and ``strict`` refuses a broken image file (:class:`LoadOptions`). ``progress(done, total)`` is told how many
@@ -56,15 +59,22 @@ def check_data(spec: str, data_dir: PathLike | None = None) -> None:
 def absolute_name(spec: str) -> str:
     """Return the name of data with its path made absolute."""
     _, path = find_source(spec)
+    spec = _spelled(spec)
     return f"{spec.removesuffix(path)}{existing_path(path, 'data').resolve()}" if path else spec
 
 
+def _spelled(spec: str) -> str:
+    """Return the name; the path of a folder that is no name means the images in it."""
+    return f"folder:{spec}" if spec and ":" not in spec and spec not in SOURCES and exists(Path(spec)) else spec
+
+
 def find_source(spec: str) -> tuple[DataSource, str | None]:
-    """Return the source of ``NAME``, ``NAME:PATH``, ``module:Name`` or ``module:Name:PATH``, and the path.
+    """Return the source of ``NAME``, ``NAME:PATH``, ``module:Name``, ``module:Name:PATH`` or a folder, and the path.
 
     >>> find_source("npz:my.npz")[1]
     'my.npz'
     """
+    spec = _spelled(spec)
     name, colon, path = spec.partition(":")
     if name not in SOURCES and colon:
         own, _, path = path.partition(":")

@@ -24,7 +24,7 @@ from archgrad.parts.fields import check_fields
 from archgrad.system import random_streams
 from archgrad.system.random_streams import StreamKey, kept_random_state, seed_random_state
 
-__all__ = ["DatasetData", "ImageData", "Transform", "count_duplicates"]
+__all__ = ["DatasetData", "ImageData", "Transform", "duplicates_in"]
 
 Transform = Callable[..., Any]
 """``transform(input)`` or ``transform(input, generator=…)``: a random change of a training input [C, H, W]."""
@@ -238,18 +238,18 @@ def _name(transform: Transform | None) -> str | None:
     return None if transform is None else f"{kind.__module__}:{kind.__qualname__}"
 
 
-def count_duplicates(first: Data, second: Data) -> int:
-    """Return how many images of the second data have the same pixels as one of the first; 0 if any are read lazily.
+def duplicates_in(first: Data, second: Data) -> Tensor:
+    """Tell which images of the second data have the same pixels as one of the first (bool); none if any are lazy.
 
     >>> images = torch.arange(12, dtype=torch.uint8).view(3, 1, 2, 2)
     >>> first = ImageData("first", images, torch.tensor([0, 1, 1]), ("cat", "dog"))
-    >>> count_duplicates(first, first.select(torch.tensor([2, 2, 0])))
-    3
+    >>> duplicates_in(first.select(torch.tensor([2])), first)
+    tensor([False, False,  True])
     """
     if not isinstance(first, ImageData) or not isinstance(second, ImageData) or first.shape != second.shape:
-        return 0
+        return torch.zeros(len(second), dtype=torch.bool)
     known = set(map(_pixel_hash, first.images))
-    return sum(_pixel_hash(image) in known for image in second.images)
+    return torch.tensor([_pixel_hash(image) in known for image in second.images])
 
 
 def _pixel_hash(image: Tensor) -> bytes:

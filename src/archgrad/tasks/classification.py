@@ -99,7 +99,7 @@ class Classification(BaseTask):
         weights, unequal = self.class_weights, int(counts[most]) >= _UNEQUAL * int(counts[least])
         if unequal and weights is None:
             warn_once(
-                _logger, "the classes of %s are unequal: %r has %d images, and %r %d. --set "
+                _logger, "the classes of %s are unequal: %r has %d training images, and %r %d. --set "
                 "task.class_weights=balanced trains them alike, and task.main=balanced_accuracy judges them alike.",
                 data.name, data.classes[most], int(counts[most]), data.classes[least], int(counts[least]),
             )  # fmt: skip

@@ -11,10 +11,11 @@ from archgrad.data import Data
 from archgrad.errors import UserError
 from archgrad.models import Model
 from archgrad.parts.fields import Count, check_fields
-from archgrad.spaces import RESNET, Genotype, ResNet, SearchSpace, named_space
+from archgrad.spaces import MOBILENET, RESNET, Genotype, MobileNet, ResNet, SearchSpace
 from archgrad.system.amounts import counted
 from archgrad.workflows.limits import Limits, cost_of, widest_within
 from archgrad.workflows.pacing import Length
+from archgrad.workflows.single_architecture import SingleArchitecture
 from archgrad.workflows.training import Training
 
 __all__ = [
@@ -36,8 +37,10 @@ BEST_CELL = Genotype.parse(
 _RATE = 0.05
 _STEP, _NARROWEST, _WIDEST = 8, 16, 128
 """Widths are multiples of the first, which CPUs compute fast; those below the second are hardly faster."""
-_SMALL_IMAGE = 24
-"""Images below this side are not halved."""
+_SMALL_IMAGE, _LARGE_IMAGE = 24, 96
+"""Images below the first side are not halved; a MobileNet takes those from the second side on in strides of 32."""
+_DEPTHWISE = 1 / 4
+"""The multiply-adds of a MobileNet that trains in the time of another network, relative to that one's, on CPUs."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +84,7 @@ class Candidate:
     @property
     def sized(self) -> SearchSpace:
         """The space at the size of the network."""
-        space = ResNet() if self.space == ResNet.name else named_space(self.space)
-        size: dict[str, Any] = {"channels": self.channels, space.depth_knob: self.cells}
-        size |= {"stem": self.stem} if hasattr(space, "stem") else {}
-        return replace(space, **size)
+        return SingleArchitecture(of=self.space, channels=self.channels, cells=self.cells, stem=self.stem).base
 
     @property
     def network(self) -> str:
@@ -92,8 +92,8 @@ class Candidate:
         if self.start_from:
             return f"the model in {self.start_from}, {self.image_size} pixels"
         cell = "searched cell" if self.searched else "best cell of NAS-Bench-201"
-        is_resnet, depth = self.space == ResNet.name, counted(self.cells, "cell")
-        kind = f"ResNet-{6 * self.cells + 2}" if is_resnet else f"{cell}, {depth} per stage"
+        kinds = {ResNet.name: f"ResNet-{6 * self.cells + 2}", MobileNet.name: f"MobileNetV2 of {self.cells} blocks"}
+        kind = kinds.get(self.space, f"{cell}, {counted(self.cells, 'cell')} per stage")
         return f"{kind}, {counted(self.channels, 'channel')}, {self.image_size} pixels"
 
     def __str__(self) -> str:
@@ -104,9 +104,8 @@ class Candidate:
         """Describe its training on images, which have its size, for so long; no image is held out."""
         settings = {**options.get("settings", {}), **self.settings}
         given = {**options, "settings": settings, "epochs": length.epochs, "held_out": 0.0}
-        given |= {"channels": self.channels, "cells": self.cells, "stem": self.stem}
-        given |= {"start_from": self.start_from or None}
-        return Training.of(self.sized, self.genotype, data, **given)
+        given |= {"channels": self.channels, "cells": self.cells, "start_from": self.start_from or None}
+        return Training.of(self.sized, self.genotype, data, **given, stem=self.stem)
 
 
 def pretrained(folder: Path | str, data: Data, limits: Limits) -> Candidate:
@@ -142,19 +141,21 @@ def network_candidates(
     channels: int | None = None,
     cells: int | None = None,
 ) -> list[Candidate]:
-    """Return up to ``count`` networks, the most promising first: searched cells, the best known cell and ResNets.
+    """Return up to ``count`` networks, the most promising first: cells, ResNets and MobileNets.
 
-    Each has about ``work`` multiply-adds for one image, some fewer or more, and all keep the limits. Given ``channels``
-    and ``cells`` are those of all networks.
+    Each takes about the time of ``work`` multiply-adds of a ResNet for one image, some less or more, and all keep the
+    limits. Given ``channels`` and ``cells`` per stage are those of all networks; there is then no MobileNet.
     """
     known = [one for one in found if one != BEST_CELL]
     resnet, best = (ResNet.name, RESNET, False), (SPACE, BEST_CELL, False)
+    mobile = (MobileNet.name, MOBILENET, False)
     searched = (SPACE, known[0], True) if known else best
     halved = data.image_size // 2 if data.image_size >= _SMALL_IMAGE else data.image_size
     wanted = [
-        (resnet, 3, 1.0, None), (searched, 1, 1.0, None), (best, 1, 1.0, None), (resnet, 2, 1.0, None),
-        (resnet, 2, 1.0, halved), (searched, 2, 1.0, None), (resnet, 1, 1 / 3, None), (searched, 1, 1.0, halved),
-        (best, 2, 1.0, None), (resnet, 1, 2.0, None), *(((SPACE, one, True), 1, 1.0, None) for one in known[1:]),
+        (resnet, 3, 1.0, None), (searched, 1, 1.0, None), (best, 1, 1.0, None), (mobile, 8, _DEPTHWISE, None),
+        (resnet, 2, 1.0, None), (resnet, 2, 1.0, halved), (searched, 2, 1.0, None), (resnet, 1, 1 / 3, None),
+        (searched, 1, 1.0, halved), (mobile, 16, _DEPTHWISE, None), (best, 2, 1.0, None), (resnet, 1, 2.0, None),
+        *(((SPACE, one, True), 1, 1.0, None) for one in known[1:]),
     ]  # fmt: skip
     if channels or cells:
         wanted = [(kind, cells or 1, 1.0, None) for kind in (searched, resnet, best)]
@@ -174,7 +175,8 @@ def _sized(
     channels: int | None,
 ) -> Candidate | None:  # fmt: skip
     """Return the network with about so many multiply-adds; None if it keeps the limits at no width."""
-    shape, narrow = shape_of(data, size), Candidate(space, str(genotype), 16, cells, size, searched)
+    stem = "imagenet" if space == MobileNet.name and size >= _LARGE_IMAGE else "cifar"
+    shape, narrow = shape_of(data, size), Candidate(space, str(genotype), 16, cells, size, searched, stem=stem)
     if channels is None:
         wider = 16 * (work / cost_of(narrow.sized, genotype, shape).multiply_adds) ** 0.5  # it grows with the square
         channels = min(max(round(wider / _STEP) * _STEP, _NARROWEST), _WIDEST)

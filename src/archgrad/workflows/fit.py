@@ -11,10 +11,10 @@ from typing import Any
 
 from archgrad.callbacks import Callback
 from archgrad.callbacks.progress import Display
-from archgrad.config import SearchConfig, config_to_toml
+from archgrad.config import SearchConfig, config_to_toml, read_run_config
 from archgrad.config.naming import named_config
 from archgrad.config.resolve import resolve
-from archgrad.data import SOURCES, as_data
+from archgrad.data import as_data
 from archgrad.distributed.processes import processes
 from archgrad.errors import UserError, shortened, unknown
 from archgrad.loop.global_state import own_threads
@@ -115,7 +115,7 @@ def run_fit(
     limits = Limits.of(*(request.get(f"max_{name}") for name in ("params", "madds", "latency")))
     check_value("compare", request.get("compare"), Count | None)
     options, target = _options(request), _checked_target(request.get("target"))
-    request, plan = {**request, "data": _named(request["data"])}, folder.plan or plan or FitPlan()
+    plan = folder.plan or plan or FitPlan()
     with run_alone(str(options.get("device", "cpu")), folder.path), own_threads(options.get("threads")):
         folder.check()
         start_from = _checked_start(request.get("start_from"))
@@ -129,13 +129,6 @@ def run_fit(
         running.check()
         folder.begin(request, plan, images)
         return _written(running.run(request.get("compare")), config, target, folder)
-
-
-def _named(data: Any) -> Any:
-    """Return the data; the path of a folder that is no name of data means the images in it."""
-    if isinstance(data, str) and data not in SOURCES and ":" not in data and exists(Path(data)):
-        return f"folder:{data}"
-    return data
 
 
 def _options(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,14 +166,14 @@ def _written(result: FitResult, config: SearchConfig, target: Path | None, folde
 
 def _describe(result: FitResult, config: SearchConfig, home: Path) -> None:
     """Write ``config.toml``, the records and the genotype of the last training, with the data by its name."""
-    one, images = (
-        result.candidate,
-        {name: getattr(config, name) for name in ("data_dir", "resize", "limit", "strict", "seed")},
-    )
+    one, final = result.candidate, read_run_config(home / "final")
+    images = {name: getattr(config, name) for name in ("data_dir", "resize", "limit", "strict", "seed")}
     data = config.data if isinstance(config.data, str) else result.tests
     training = one.training(data, Length(result.selection.final.epochs, 1), {**images, "image_size": one.image_size})
-    text = config_to_toml(named_config(resolve(training.config, standard_callbacks=False), result.tests))
-    write_text(home / "config.toml", text)
+    named = named_config(resolve(training.config, standard_callbacks=False), result.tests)
+    kept = {name: getattr(final, name) for name in ("settings", "precision", "threads", "callback")}
+    named = replace(named, **kept)
+    write_text(home / "config.toml", config_to_toml(named))
     for name in ("metrics.jsonl", "genotype.json"):
         shutil.copyfile(home / "final" / name, home / name)
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+import torch
+
 from archgrad.config import SearchConfig
 from archgrad.config.images import check_data
-from archgrad.data import Data
+from archgrad.data import Data, duplicates_in
 from archgrad.data import split as split_data
 from archgrad.errors import ImageSizeError, UserError
 from archgrad.parts.fields import Count, Range, check_fields
+from archgrad.system.warn_once import warn_once
 from archgrad.workflows.test_images import find_test_images
 
 __all__ = ["FitPlan", "Images", "chosen_image_size", "load_images"]
 
+_logger = logging.getLogger(__name__)
 _SMALL_IMAGE, _LARGE_IMAGE, _LONG = 32, 64, 7200.0
 _TEST_SHARE = 0.2
 """The share of the images that only tests the model, where the data has no test images."""
@@ -72,9 +77,8 @@ class Images:
     @classmethod
     def of(cls, every: Data, tests: Data, seed: int) -> Images:
         """Divide the images."""
-        share = min(_RANKING / len(every), _RANKING_SHARE)
-        parts = split_data(every.targets, None, seed, share, every.classes)
-        return cls(every, every.select(parts.weights), every.select(parts.held_out), tests)
+        train, ranking = _divided(every, min(_RANKING / len(every), _RANKING_SHARE), seed)
+        return cls(every, train, ranking, tests)
 
     def resized(self, size: int, mode: str) -> Images:
         """Return the same images at another size."""
@@ -109,11 +113,28 @@ def load_images(config: SearchConfig, test: Any, seconds: float, plan: FitPlan) 
     config, images = _load(config, seconds)
     tests = find_test_images(config, images, test)
     if tests is None:
-        parts = split_data(images.targets, None, config.seed, _TEST_SHARE, images.classes)
-        tests, images = images.select(parts.held_out), images.select(parts.weights)
+        images, tests = _divided(images, _TEST_SHARE, config.seed)
     if len(tests) < _LEAST_TESTS:
         raise UserError(f"there are {len(tests)} images to test the model; give at least {_LEAST_TESTS} (more data).")
     return Images.of(images, tests, config.seed)
+
+
+def _divided(data: Data, share: float, seed: int) -> tuple[Data, Data]:
+    """Divide the images into those that train and a share that does not; copies of the former train too."""
+    parts = split_data(data.targets, None, seed, share, data.classes)
+    copies = duplicates_in(data.select(parts.weights), data.select(parts.held_out))
+    if copies.all():
+        raise UserError(
+            f"all {len(copies)} images of {data.name!r} that were to test or rank are copies of training images, pixel "
+            f"by pixel; give data with more different images."
+        )
+    if count := int(copies.sum()):
+        warn_once(
+            _logger, "%d of %d images that were to test or rank are copies of training images, pixel by pixel: they "
+            "train instead.", count, len(copies),
+        )  # fmt: skip
+    train = torch.cat([parts.weights, parts.held_out[copies]]).sort().values
+    return data.select(train), data.select(parts.held_out[~copies])
 
 
 def _load(config: SearchConfig, seconds: float) -> tuple[SearchConfig, Data]:

@@ -63,7 +63,7 @@ class SearchAdded:
     def __str__(self) -> str:
         if self.value is None or self.rival_value is None:
             return f"{self.winner} won; there was {'nothing to compare it with' if self.searched else 'no search'}"
-        both = f"{self.value:.2f} against {self.rival_value:.2f} % of the held-out images"
+        both = f"{self.value:.2f} against {self.rival_value:.2f} % on the held-out images"
         each = f"after {self.seconds:.0f} seconds of training each"
         if not self.searched:
             return f"there was no search; {self.winner} won: {both} for {self.rival}, {each}"
@@ -163,6 +163,7 @@ class FitResult:
         final = self.selection.final.to_dict()
         return {
             "accuracy": self.accuracy,
+            "balanced_accuracy": (self.selection.final.runs[0].test or {}).get("balanced_accuracy"),
             "interval": list(self.interval),
             "test_images": len(self.tests),
             "network": str(self.candidate),

@@ -98,18 +98,22 @@ class FitSteps:
 
     def run(self, seeds: int | None) -> FitResult:
         """Search, select, train the best, test it, and compare over so many seeds if wanted."""
+        task_of(self._first).suited_to(self.images.every)  # warns of unequal classes, once for all trainings
+        with silenced("archgrad.tasks"):
+            return self._chosen()._run(seeds)
+
+    def _chosen(self) -> FitSteps:
+        """Choose threads and precision by time, where they are not given."""
         if "threads" not in self.options:
             threads = self._decide("threads", lambda: choose_threads(resolve(self._first), self.images.train))
             set_threads(threads)
-            return replace(self, options={**self.options, "threads": threads}).run(seeds)
-        if "precision" not in self.options and not self.precision:
-            return replace(self, precision=self._decide("precision", self._choose_precision)).run(seeds)
-        self._announce()
-        task_of(self._first).suited_to(self.images.every)  # warns of unequal classes, once for all trainings
-        with silenced("archgrad.tasks"):
-            return self._run(seeds)
+            return replace(self, options={**self.options, "threads": threads})._chosen()
+        if "precision" not in self.options:
+            return replace(self, precision=self._decide("precision", self._choose_precision))
+        return self
 
     def _run(self, seeds: int | None) -> FitResult:
+        self._announce()
         found = self.search()
         networks, schedule = self.candidates(found)
         rounds, winner = self.select(networks, schedule)
@@ -309,7 +313,7 @@ class FitSteps:
 
         done, results = hold_round(trainings, train, kept, "test", _BALANCED, known)
         best = done.candidates[0]
-        self.tell(f"round {number + 1} of {total}: {best.value:.2f} % of the held-out images by {best.name}")
+        self.tell(f"round {number + 1} of {total}: {best.value:.2f} % on the held-out images by {best.name}")
         return done, results
 
     def _lengths(

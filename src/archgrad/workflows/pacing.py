@@ -20,13 +20,13 @@ MARGIN = 0.97
 """What is left for the parts themselves; the rest tests the model and writes its report."""
 _FIRST_ROUND = 1 / 36
 """A training of the first round takes at least this share of the last training: shorter ones rank by chance."""
-_ROUND_EPOCHS, _ROUND_IMAGES = 2, 10_000
-"""A training of fewer epochs, or of fewer images where there are many, ranks by chance too."""
+_ROUND_EPOCHS, _FEWEST_SEEN, _ROUND_IMAGES = 2, 2_000, 10_000
+"""A training of fewer epochs, or of fewer images seen (the last number where there are many), ranks by chance too."""
 _FINAL_EPOCHS, _FINAL_IMAGES = 30, 500_000
 """If the last training has fewer after a search and a selection, more training is worth more than a choice."""
 _BRIEF = 0.15
 """The share of the time for a choice of settings, where there is none for a choice of networks."""
-_COUNTS = ((8, 4), (6, 3), (4, 2), (3, 2), (2, 1))
+_COUNTS = ((4, 2), (4, 1), (3, 1), (2, 1))
 """Numbers of networks in the first round, and of other settings in the last, from many to few."""
 _FEWEST_EPOCHS = 5
 """Rather than fewer epochs, a training takes fewer images: its learning rate falls from epoch to epoch."""
@@ -66,9 +66,13 @@ class Clock:
         """Return the seconds that are left for the selection, if so many are kept for the last training."""
         return max(self.left - final, 0.02 * self.seconds)
 
+    def left_in_all(self, part: float = 0.0) -> str:
+        """Say how much time is left; at least that of the ``part`` that runs, if it is late."""
+        left = int(max(self.seconds - self.spent, part))
+        return f"{left // 60}:{left % 60:02} left in all"
+
     def __str__(self) -> str:
-        left = max(self.seconds - self.spent, 0)
-        return f"{int(left) // 60}:{int(left) % 60:02} left in all"
+        return self.left_in_all()
 
 
 @dataclass(frozen=True)
@@ -157,9 +161,10 @@ def schedule_rounds(clock: Clock, rate: float, images: int) -> Schedule:
     if clock.final * rate < min(_FINAL_EPOCHS * images, _FINAL_IMAGES):
         return short
     left = min(clock.until(clock.final), (1 - SEARCH - FINAL) * clock.seconds)
+    least = min(max(_ROUND_EPOCHS * images, _FEWEST_SEEN), _ROUND_IMAGES)
     for networks, variants in _COUNTS:
         found = Schedule(networks, variants, clock.final)
         seconds = found.seconds(0, left)
-        if seconds >= _FIRST_ROUND * clock.final and seconds * rate >= min(_ROUND_EPOCHS * images, _ROUND_IMAGES):
+        if seconds >= _FIRST_ROUND * clock.final and seconds * rate >= least:
             return found
     return short

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from archgrad import data as data_room
 from archgrad.config import SearchConfig
-from archgrad.data import Data, Normalization, as_data, count_duplicates
+from archgrad.data import Data, Normalization, as_data, duplicates_in
 from archgrad.data.catalog import absolute_name
 from archgrad.errors import NoTestImagesError, UserError, shortened
 from archgrad.system.warn_once import warn_once
@@ -32,7 +32,7 @@ def find_test_images(config: SearchConfig, train: Data, given: Any = None) -> Da
         return None  # a user's own source that has no parts
     if found is not None:
         _check_alike(train, found)
-        if copies := count_duplicates(train, found):
+        if copies := int(duplicates_in(train, found).sum()):
             warn_once(
                 _logger, "%d of %d test images are also training images, pixel by pixel: the test is too easy.", copies,
                 len(found),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -59,7 +59,8 @@ class Training:
     """A configuration whose space is one architecture, its preset, the seeds, and the test images.
 
     ``test`` is a name, an object, None for the test images of the data's own source, or NO_TEST. With
-    ``trains_on_all``, no images are held out if there are test images and the preset says so.
+    ``trains_on_all``, no images are held out if there are test images and the preset says so. ``given`` are the knobs
+    that a command needs to repeat it.
     """
 
     config: SearchConfig
@@ -67,6 +68,7 @@ class Training:
     seeds: tuple[int, ...] = (0,)
     test: Any = None
     trains_on_all: bool = False
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -100,14 +102,14 @@ class Training:
             of=_name(base), architecture=str(architecture), start_from=str(start or ""), **sizes
         )
         network.fixed  # noqa: B018 - it rejects another space's genotype, and a stem that the space has not
-        settings = _checked_settings(given.pop("settings", {}))
+        settings = knobs = _checked_settings(given.pop("settings", {}))
         if given.get("task", "classification") == "classification":
             settings = {"task.label_smoothing": chosen.label_smoothing, **settings}
         config = SearchConfig(
             **given, space=network, method=_still_method(SupernetOptions(**chosen.settings(network))), data=data,
             settings=settings, on_collapse="ignore", alpha_budget="off", oracle="none",
         )  # fmt: skip
-        return cls(config, preset, seeds_of(seeds, config.seed), test, "held_out" not in given)
+        return cls(config, preset, seeds_of(seeds, config.seed), test, "held_out" not in given, knobs)
 
     @property
     def network(self) -> SingleArchitecture:
@@ -168,9 +170,9 @@ class Training:
         return replace(self, config=config, seeds=seeds, test=self.test if tested else NO_TEST)
 
     def to_text(self) -> str:
-        """Return the content of ``training.json``: what a configuration does not say."""
+        """Return the content of ``training.json``: what a configuration does not say, and the given knobs."""
         test = NO_TEST if self.test == NO_TEST else name_in_file(self.test)
-        return to_json({"preset": self.preset, "seeds": list(self.seeds), "test": test})
+        return to_json({"preset": self.preset, "seeds": list(self.seeds), "test": test, "set": dict(self.given)})
 
     def write(self, folder: Path, data: Data, kind: RunKind, texts: Mapping[str, str] = MappingProxyType({})) -> None:
         """Begin a run directory that holds several trainings, with further ``texts`` by file name."""
@@ -199,7 +201,8 @@ class Training:
             sizes: dict[str, Any] = {"channels": config.channels, "cells": config.cells}
             objects["space"] = SingleArchitecture(**{**config.settings_of("space"), **sizes, "of": own})
         test = content["test"] if test is None else test
-        return cls(config_with(config, objects), content["preset"], seeds_of(content["seeds"], 0), test)
+        seeds, given = seeds_of(content["seeds"], 0), content.get("set", {})
+        return cls(config_with(config, objects), content["preset"], seeds, test, given=given)
 
 
 def as_genotype(given: Genotype | str) -> Genotype:
@@ -302,7 +305,8 @@ def _read_plan(folder: Path) -> dict[str, Any]:
         )
     content = read_json(path, "a training", ("preset", "seeds", "test"))
     preset, seeds, test = (content[name] for name in ("preset", "seeds", "test"))
-    if not isinstance(test, str | None) or not isinstance(preset, str) or not isinstance(seeds, list):
-        raise UserError(f"{path} has a wrong preset, seeds or test; start a new training in another folder.")
+    right = isinstance(test, str | None) and isinstance(preset, str) and isinstance(seeds, list)
+    if not right or not isinstance(content.get("set", {}), dict):
+        raise UserError(f"{path} has a wrong preset, seeds, test or set; start a new training in another folder.")
     look_up("preset", preset, PRESETS)
     return content

@@ -90,7 +90,7 @@ def _images(folders: list[Path]) -> tuple[list[str], list[int]]:
         sizes.append(len(images))
     if others:
         warn_once(
-            _logger, "%d files or folders beside the images are left out: %s%s", left_out,
+            _logger, "left out, because they are no images (%d): %s%s", left_out,
             ", ".join(map(shown_path, others)), ", …" if left_out > 5 else ".",
         )  # fmt: skip
     return found, sizes

@@ -19,6 +19,7 @@ from typing import Any
 
 from archgrad.errors import UserError
 from archgrad.report.svg import cell_style, to_svg
+from archgrad.spaces import KNOWN_NETWORKS
 from archgrad.spaces.genotype import Genotype
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
 
 _MOST_CELLS = 400
 """So many different cells are drawn on a page; the others are text."""
+_NAMES = {str(genotype): name for name, genotype in KNOWN_NETWORKS.items()}
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class Cells:
             svg = to_svg(Genotype.parse(genotype), styled=False)
         except UserError:
             return None
-        self.drawn.append({"text": genotype, "svg": svg})
+        self.drawn.append({"text": _NAMES.get(genotype, genotype), "svg": svg})
         return len(self.drawn) - 1
 
 

@@ -84,12 +84,14 @@ def _facts(
     folder: Path, result: Mapping[str, Any], tests: Mapping[str, Any], request: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
     largest = max((one.tested for one in _classes(tests)), default=0)
+    balanced = number_in(result, "balanced_accuracy")
     total, latency = number_in(result, "total"), number_in(tests, "latency")
     parts = ", ".join(
         f"{name} {one / 60:.1f}" for name, one in _part(result, "seconds").items() if isinstance(one, float)
     )
     count = number_in(result, "test_images")
     facts = {
+        "if all classes count alike": None if balanced is None else f"{balanced:.2f} %",
         "always the commonest class": f"{100 * largest / count:.2f} %" if largest and count else None,
         "epochs": result.get("epochs"),
         **dict(sizes_of(result)),
@@ -153,5 +155,5 @@ def _commands(folder: Path, request: Mapping[str, Any]) -> list[str]:
     return [
         *([str(command)[:1000]] if command else []),
         f"archgrad predict {model} IMAGES…",
-        f"archgrad export {model} model.onnx",
+        f"archgrad export {model} -o model.onnx",
     ]

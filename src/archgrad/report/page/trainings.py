@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,10 +15,15 @@ from archgrad.spaces import KNOWN_NETWORKS
 
 __all__ = ["curves_of", "page_of_training", "round_tables", "shown_cell", "sizes_of"]
 
-_REPEATED = ("data", "data_dir", "image_size", "limit", "epochs", "channels", "cells", "held_out", "device", "threads")
+_REPEATED = (
+    "data", "data_dir", "image_size", "resize", "limit", "task", "epochs", "channels", "cells", "held_out", "device",
+    "precision", "threads",
+)  # fmt: skip
 """The options that a command to repeat a training names."""
+_LONGEST = 2000
 _ACCURACIES = ("heldout_accuracy", "train_accuracy")
-_NOT_REPEATED = ("", "cpu", None)
+_NOT_REPEATED = ("", "cpu", "32", "crop", "cifar", "classification", "none", None)
+"""Defaults, and a name for no test images."""
 
 
 def page_of_training(folder: Path) -> Page:
@@ -141,7 +147,7 @@ def _commands(run: RunRecords) -> list[str]:
     """Return what shows the training, and what repeats it, if its data can be named."""
     shown = [f"archgrad report {shlex.quote(str(run.folder))}"]
     settings = run.config.get("set")
-    network = settings.get("space") if isinstance(settings, Mapping) else None
+    network, weights = (settings.get(one) if isinstance(settings, Mapping) else None for one in ("space", "weights"))
     if run.kind != "training" or run.config.get("needs") or not isinstance(network, Mapping):
         return shown
     plan = read_json(run.folder / "training.json")
@@ -149,8 +155,12 @@ def _commands(run: RunRecords) -> list[str]:
     options = {name: run.config.get(name) for name in _REPEATED}
     space, test = network.get("of"), plan.get("test")
     architecture = str(space if space in KNOWN_NETWORKS else network.get("architecture"))
+    own = plan.get("set")
     given = {
         "space": space if space != architecture else None,
+        "stem": network.get("stem"),
+        "start_from": network.get("start_from"),
+        "batch_size": weights.get("batch_size") if isinstance(weights, Mapping) else None,
         "test": test if isinstance(test, str) else None,
         "preset": plan.get("preset"),
         "seeds": len(seeds) if isinstance(seeds, list) else 1,
@@ -161,4 +171,6 @@ def _commands(run: RunRecords) -> list[str]:
         if value not in _NOT_REPEATED
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
-    return [shlex.join(["archgrad", "train", architecture, *words]), *shown]
+    for path, value in own.items() if isinstance(own, Mapping) else ():
+        words += ["--set", f"{path}={value if isinstance(value, str) else json.dumps(value)}"]
+    return [shlex.join(["archgrad", "train", architecture, *words])[:_LONGEST], *shown]
