@@ -11,6 +11,7 @@ import pytest
 import torch
 from each_of import each_of
 from experiments import experiment_of
+from varied_spaces import VARIED_SPACES
 
 import archgrad as ag
 from archgrad import arch_optimizers, recipes, spaces
@@ -70,9 +71,8 @@ def fits(recipe: str, space: spaces.SearchSpace) -> bool:
     return True
 
 
-SIZED = [
-    (name, replace(space(), **recipes.sized(name, space()))) for name in RECIPES for space in spaces.SPACES.values()
-]
+VARIED = [spaces.SPACES.create(name) for name in VARIED_SPACES]
+SIZED = [(name, replace(space, **recipes.sized(name, space))) for name in RECIPES for space in VARIED]
 
 
 @each_of(pair for pair in SIZED if fits(*pair))

@@ -32,7 +32,7 @@ class _BenchSuite(DARTS):
     @property
     def name(self) -> str:  # type: ignore[override]
         """``darts-wide``, ``darts-wide-no-skip`` and so on."""
-        return self.kind if self.skips == "regular" else f"{self.kind}-{self.skips}"
+        return f"{self.kind}-{self.skips}" if self.skips in ("no-skip", "all-skip") else self.kind
 
     @property
     def adds_skips(self) -> bool:
