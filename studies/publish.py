@@ -1,8 +1,9 @@
 """Write what the main study has found from its stored results: ``python studies/publish.py``.
 
 ``docs/results/main.md`` has the tables, ``docs/results/claims.md`` what the papers claim, ``docs/results/doctor.md``
-how often the doctor was right, ``docs/images/main.svg`` the figure, and ``README.md`` the lines between its two marks;
-nothing in them is typed by hand. The share of worse cells needs the NAS-Bench-201 table under ARCHGRAD_DATA.
+how often the doctor was right, ``docs/results/patient.md`` what patience is worth, ``docs/images/main.svg`` the figure,
+and ``README.md`` the lines between its two marks; nothing in them is typed by hand. The share of worse cells needs the
+NAS-Bench-201 table under ARCHGRAD_DATA.
 """
 
 from __future__ import annotations
@@ -27,9 +28,8 @@ from archgrad.studies.published_results import published
 from archgrad.studies.statistics import summarize
 
 HERE = Path(__file__).parent
-RUNS = HERE / "results" / "main" / "nasbench201-cifar10"
 PAGE, CLAIMS, FIGURE = Path("docs/results/main.md"), Path("docs/results/claims.md"), Path("docs/images/main.svg")
-DOCTOR, README = Path("docs/results/doctor.md"), Path("README.md")
+DOCTOR, PATIENT, README = Path("docs/results/doctor.md"), Path("docs/results/patient.md"), Path("README.md")
 BEGIN, END = "<!-- written by studies/publish.py -->\n", "<!-- end -->\n"
 CIFAR10, CIFAR100 = "oracle_cifar10_test_200ep", "oracle_cifar100_test_200ep"
 DRAWN = ("darts", "idarts", "amended", "gaea-simultaneous", "lambda-darts")
@@ -38,6 +38,11 @@ FEWEST = 5
 """Fewer seeds have no interval here: theirs would be wider than all accuracies."""
 EARLY = 10
 """The epoch that the end is compared with."""
+COLUMNS = (
+    "variant", "seeds", f"epoch {EARLY}", "end: CIFAR-10", "worst seed", "CIFAR-100", "worse cells", "skips", "entropy",
+    "minutes",
+)  # fmt: skip
+HEAD = f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}"
 PAGE_TEXT = """\
 # The main study
 
@@ -65,14 +70,36 @@ the full size of the benchmark, as the papers print it.
 
 ![accuracy of the current cell over 40 epochs](../images/main.svg)
 """
+PATIENT_TEXT = """\
+# Is patience worth it?
+
+`gaea-patient` is `gaea-simultaneous` whose α waits for 30 % of the epochs, and whose rate then falls to zero by a
+cosine; the sum of the rates stays. Both searched with the size and the seeds of [the main study](main.md). The two
+settings were fixed before, on other seeds (`studies/patient.toml`). `python studies/publish.py` writes this page from
+`studies/results`.
+
+{head}
+{rows}
+
+The columns are those of the main study. The end of `gaea-patient` minus that of `gaea-simultaneous`, paired by seed,
+with the 95 % interval of the mean: **{cifar10} points on CIFAR-10**, {cifar100} on CIFAR-100 ({seeds} seeds).
+The ends on CIFAR-10, seed by seed:
+
+| seed | {numbers} |
+|---|{lines}
+| `gaea-simultaneous` | {before} |
+| `gaea-patient` | {after} |
+
+Not shown: other data, other sizes, and which of the two settings matters.
+"""
 Runs = dict[int, list[dict[str, Any]]]
 
 
-def read_runs(folder: Path) -> dict[str, Runs]:
+def read_runs(study: str) -> dict[str, Runs]:
     """Return the records of all stored runs by variant and seed, the variants in the order of the study."""
-    order = list(read_toml(HERE / "main.toml")["variant"])
+    order = list(read_toml(HERE / f"{study}.toml")["variant"])
     found: dict[str, Runs] = {}
-    for path in sorted(folder.glob("*/metrics.jsonl")):
+    for path in sorted((HERE / "results" / study / "nasbench201-cifar10").glob("*/metrics.jsonl")):
         variant, _, seed = path.parent.name.rpartition("-seed")
         lines = path.read_text(encoding="utf-8").splitlines()
         found.setdefault(variant, {})[int(seed)] = [json.loads(line) for line in lines]
@@ -90,7 +117,7 @@ def row(variant: str, runs: Runs, worse: Callable[[float], float]) -> str:
     """Return the line of a variant."""
     ends = [records[-1] for _, records in sorted(runs.items())]
     accuracies = [one[CIFAR10] for one in ends]
-    early = [records[EARLY - 1] for records in runs.values() if len(records) >= EARLY]
+    early = [one for records in runs.values() for one in records[EARLY - 1 : EARLY] if CIFAR10 in one]  # it has moved
     entropies = [one["entropy"] / one["entropy_max"] for one in ends if one.get("entropy_max")]
     cells = (
         f"`{variant}`",
@@ -160,19 +187,37 @@ def page(found: dict[str, Runs]) -> str:
     """Return the page."""
     planned = read_toml(HERE / "main.toml")
     worse, finished = worse_share(), sum(map(len, found.values()))
-    head = (
-        "variant", "seeds", f"epoch {EARLY}", "end: CIFAR-10", "worst seed", "CIFAR-100", "worse cells", "skips",
-        "entropy", "minutes",
-    )  # fmt: skip
     rows = [row(variant, runs, worse) for variant, runs in found.items()]
     return PAGE_TEXT.format(
         finished=finished,
         planned=10 * len(planned["variant"]),
-        head=f"| {' | '.join(head)} |\n|{'---|' * len(head)}",
+        head=HEAD,
         rows="\n".join(rows),
         compared_head="| variant | since epoch 10 | against DARTS | p | published |\n|---|---|---|---|---|",
         compared="\n".join(compared(found)),
         early=EARLY,
+    )
+
+
+def patient_page(before: Runs, after: Runs) -> str:
+    """Return the page about ``gaea-patient``, beside ``gaea-simultaneous``."""
+    worse, seeds = worse_share(), sorted(set(before) & set(after))
+    ends = [{seed: runs[seed][-1] for seed in seeds} for runs in (before, after)]
+
+    def ahead(measure: str) -> str:
+        return signed([ends[1][seed][measure] - ends[0][seed][measure] for seed in seeds])
+
+    each = [" | ".join(f"{one[CIFAR10]:.2f}" for one in own.values()) for own in ends]
+    return PATIENT_TEXT.format(
+        head=HEAD,
+        rows="\n".join([row("gaea-simultaneous", before, worse), row("gaea-patient", after, worse)]),
+        cifar10=ahead(CIFAR10),
+        cifar100=ahead(CIFAR100),
+        seeds=len(seeds),
+        numbers=" | ".join(map(str, seeds)),
+        lines="---|" * len(seeds),
+        before=each[0],
+        after=each[1],
     )
 
 
@@ -195,10 +240,12 @@ def main() -> None:
     """Write page, figure and the lines of the README below the given folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=Path, default=HERE.parent)
-    to, found = parser.parse_args().to, read_runs(RUNS)
+    to, found = parser.parse_args().to, read_runs("main")
     (to / PAGE).write_text(page(found), encoding="utf-8")
     (to / CLAIMS).write_text(claims_page(found), encoding="utf-8")
     (to / DOCTOR).write_text(doctor_page(found, worse_share()), encoding="utf-8")
+    patient = patient_page(found["gaea-simultaneous"], read_runs("patient")["gaea-patient"])
+    (to / PATIENT).write_text(patient, encoding="utf-8")
     draw(found, to / FIGURE)
     before, _, rest = (HERE.parent / README).read_text(encoding="utf-8").partition(BEGIN)
     (to / README).write_text(before + BEGIN + front(found) + END + rest.partition(END)[2], encoding="utf-8")

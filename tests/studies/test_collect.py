@@ -18,17 +18,19 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "studies"))
 from claims import Claim, claims_page
 from collect import collect, restore
 from doctor import Warned, doctor_page
-from publish import BEGIN, CLAIMS, DOCTOR, END, PAGE, README, RUNS, front, page, read_runs, worse_share
+from publish import BEGIN, CLAIMS, DOCTOR, END, PAGE, PATIENT, README, front, page, patient_page, read_runs, worse_share
 
 TABLE = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench201", "accuracy.csv")
 
 
 @pytest.mark.skipif(not TABLE.is_file(), reason="$ARCHGRAD_DATA/nasbench201/accuracy.csv is not there")
 def test_page_and_readme_have_the_stored_runs_of_the_main_study() -> None:
-    home, found = Path(__file__).parents[2], read_runs(RUNS)
+    home, found = Path(__file__).parents[2], read_runs("main")
     written, claims, readme = ((home / name).read_text(encoding="utf-8") for name in (PAGE, CLAIMS, README))
     assert claims_page(found) == claims, "run `python studies/publish.py`"
     assert doctor_page(found, worse_share()) == (home / DOCTOR).read_text(encoding="utf-8"), "run `studies/publish.py`"
+    patient = patient_page(found["gaea-simultaneous"], read_runs("patient")["gaea-patient"])
+    assert patient == (home / PATIENT).read_text(encoding="utf-8"), "run `python studies/publish.py`"
     assert page(found) == written, "run `python studies/publish.py`"
     assert f"{BEGIN}{front(found)}{END}" in readme, "run `python studies/publish.py`"
 
