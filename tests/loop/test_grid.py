@@ -38,9 +38,15 @@ RELAXATIONS: dict[str, Relaxation] = {
 }
 # With another hypergradient these are DARTS or, at the other level, GAEA; or they differ from DARTS in the weight decay
 # or in regularizers alone, which have a grid of their own.
-SAME = ("darts-2nd", "idarts", "amended", "gaea-bilevel", "r-darts-l2")
-STABILIZED = ("sdarts-rs", "sdarts-adv", "beta-darts", "darts-minus", "darts-pt", "p-darts", "r-darts-es")
-METHODS = [name for name in RECIPES if name not in (*SAME, *STABILIZED) and not name.startswith("lambda-")]
+SAME = ("darts-2nd", "idarts", "amended", "a2m", "gaea-bilevel", "gaea-patient", "r-darts-l2")
+STABILIZED = (
+    "sdarts-rs", "sdarts-adv", "beta-darts", "beta-darts-plus", "darts-minus", "darts-pt", "p-darts", "r-darts-es",
+)  # fmt: skip
+METHODS = [
+    name
+    for name in RECIPES
+    if name not in (*SAME, *STABILIZED) and not name.startswith("lambda-") and not name.endswith("-paper")
+]
 # Operations on edges, and on nodes: every recipe searches the cheapest space of both kinds.
 KINDS = ("nasbench201", "nasbench1shot1-3")
 # Two kinds of cells and two inputs to each: these differ in what their rows offer, so every recipe searches one. DARTS
