@@ -53,12 +53,13 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.spans = 0.0, list[tuple[str, float]]()
-        self.value = lambda training: 50.0
+        self.value, self.mirrored = lambda training: 50.0, 0.0
         self.trainings: list[Training] = []
         monkeypatch.setattr(pacing.time, "monotonic", lambda: self.now)
         for name in ("run_training", "run_search", "fit_sizes", "epoch_seconds", "choose_threads"):
             monkeypatch.setattr(fit_steps, name, getattr(self, name))
         monkeypatch.setattr(fit_steps, "outputs_on", self.outputs)
+        monkeypatch.setattr(fit_steps, "mirror_statistic", lambda model, data: self.mirrored)
         for module in (candidates, fit_steps, limits):
             monkeypatch.setattr(module, "cost_of", rough_cost)
 
@@ -93,7 +94,8 @@ class Machine:
             self.now += taken + self.overhead
             self.spans.append((place.get("out") or "", taken))
             test = None if training.test == "none" else {"accuracy": self.value(training)}
-            runs.append(TrainedSeed(seed, MODEL, (), taken, None, test))
+            history = ({"seconds": taken / config.epochs},) * config.epochs
+            runs.append(TrainedSeed(seed, MODEL, history, taken, None, test))
         space: Any = training.network
         info = MetricInfo("accuracy", True, "%")
         return TrainResult(space.base, space.fixed, config.epochs, Cost(1, 1), info, tuple(runs))

@@ -188,15 +188,14 @@ def _sized(
 
 
 def variants_of(winner: Candidate, data: Data, given: Mapping[str, Any], count: int) -> list[Candidate]:
-    """Return so many candidates with other settings than the winner: flips, learning rate, crops.
+    """Return so many candidates with other settings than the winner: learning rate, crops.
 
     Settings that a user has ``given`` stay.
     """
     augmentation = data.augmentation
     padding = 0 if augmentation.crop_padding else max(data.image_size // 8, 1)
     changes: list[tuple[str, Any]] = [
-        ("augmentation.flip", not augmentation.flip), ("weights.lr", 2 * _RATE), ("weights.lr", _RATE / 2),
-        ("augmentation.crop_padding", padding),
+        ("weights.lr", 2 * _RATE), ("weights.lr", _RATE / 2), ("augmentation.crop_padding", padding),
     ]  # fmt: skip
     free = [(path, value) for path, value in changes if path not in given]
     return [replace(winner, settings={**winner.settings, path: value}) for path, value in free[:count]]

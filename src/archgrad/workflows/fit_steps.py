@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any, Literal
 
 import torch
@@ -38,7 +39,17 @@ from archgrad.workflows.fit_plan import FitPlan, Images
 from archgrad.workflows.fit_report import FitResult, OverSeeds, SearchAdded
 from archgrad.workflows.halving import Round, hold_round
 from archgrad.workflows.limits import Limits, cost_of
-from archgrad.workflows.pacing import SEARCH, Clock, Length, Schedule, balanced_size, length_within, schedule_rounds
+from archgrad.workflows.mirrored import mirror_statistic
+from archgrad.workflows.pacing import (
+    SEARCH,
+    Clock,
+    Length,
+    Schedule,
+    balanced_size,
+    length_within,
+    mirror_length,
+    schedule_rounds,
+)
 from archgrad.workflows.select import SelectionResult
 from archgrad.workflows.test_images import accuracy_interval, measure, outputs_on
 from archgrad.workflows.train import run_training
@@ -57,6 +68,8 @@ _FASTER = 0.85
 """Training in bfloat16 must take at most this share of the time of 32 bits to be chosen."""
 _CLEARLY = 2.0
 """A variant must be better than the winner by so many standard errors of their difference."""
+_FLIP, _DIFFERENT = "augmentation.flip", 3.0
+"""Images are not mirrored if mirrored ones fit their classes worse by so many standard errors."""
 _MEASURING = 0.01
 """The share of the time that one measurement may take after its first steps."""
 _BALANCED = "balanced_accuracy"
@@ -100,7 +113,9 @@ class FitSteps:
         """Search, select, train the best, test it, and compare over so many seeds if wanted."""
         task_of(self._first).suited_to(self.images.every)  # warns of unequal classes, once for all trainings
         with silenced("archgrad.tasks"):
-            return self._chosen()._run(seeds)
+            chosen = self._chosen()
+            chosen._announce()
+            return replace(chosen, settings={**self.settings, **chosen.flips()})._run(seeds)
 
     def _chosen(self) -> FitSteps:
         """Choose threads and precision by time, where they are not given."""
@@ -113,7 +128,6 @@ class FitSteps:
         return self
 
     def _run(self, seeds: int | None) -> FitResult:
-        self._announce()
         found = self.search()
         networks, schedule = self.candidates(found)
         rounds, winner = self.select(networks, schedule)
@@ -159,6 +173,41 @@ class FitSteps:
     @property
     def _task(self) -> BaseTask:
         return task_of(self._first).suited_to(self.images.train)
+
+    # --- mirrored images
+
+    def flips(self) -> dict[str, bool]:
+        """Tell whether to mirror images, where the data would and the user has not said: by a test, if there is time.
+
+        A ResNet trains without mirrored images, and held-out images tell whether it takes mirrored ones alike. It is as
+        wide as in the last training, whose speed is known then.
+        """
+        data = self.images.train
+        if _FLIP in self.settings or not data.augmentation.flip or self.plan.train_epochs:
+            return {}
+        one, *length = self._decide("mirror", self._mirror_test)
+        network = Candidate.of(one)
+        if not length:
+            return {}
+        self.tell(f"testing whether mirrored images keep their meaning; {self.clock}")
+        training = self._training(replace(network, settings={_FLIP: False}), data, Length(*length))
+        result = self._train(network, training, Length(*length), "mirror")
+        self.folder.spend("flips", result.runs[0].seconds)
+        worse = mirror_statistic(result.model, self.images.ranking)
+        same = worse < _DIFFERENT
+        self.tell(
+            f"mirrored images fit their classes {'as well as others' if same else 'worse'} ({worse:+.1f} standard "
+            f"errors), so trainings {'use' if same else 'do without'} them; {self.clock}"
+        )
+        return {_FLIP: same}
+
+    def _mirror_test(self) -> list[Any]:
+        """Return the network of the test, its epochs and images; the network alone if there is no time for it."""
+        data, plan = self.images.train, self.plan
+        work = balanced_size(self._speed() * self.clock.left, len(self.images.every)) if plan.channels is None else 1.0
+        (network,) = network_candidates([], data, work, self.limits, 1, plan.channels, plan.cells)
+        found = mirror_length(self.clock, self._rate(network), len(data), data.num_classes)
+        return [network.to_dict(), *([] if found is None else [found.epochs, found.images])]
 
     # --- search
 
@@ -379,8 +428,8 @@ class FitSteps:
 
     def _train(self, candidate: Candidate, training: Training, length: Length, place: str) -> TrainResult:
         result = run_training(training, **self._place(place))
-        taken = sum(run.seconds for run in result.runs)
-        self.rates[candidate.network] = len(result.runs) * length.seen / max(taken, 1e-6)
+        epochs = [record["seconds"] for run in result.runs for record in run.history]
+        self.rates[candidate.network] = length.images / max(median(epochs), 1e-6)
         return result
 
     def _images(self, candidate: Candidate) -> Images:

@@ -10,7 +10,17 @@ from typing import Annotated
 from archgrad.parts.fields import Count, NonNegative, Range, check_fields
 from archgrad.workflows.halving import round_sizes
 
-__all__ = ["FINAL", "SEARCH", "Clock", "Length", "Schedule", "balanced_size", "length_within", "schedule_rounds"]
+__all__ = [
+    "FINAL",
+    "SEARCH",
+    "Clock",
+    "Length",
+    "Schedule",
+    "balanced_size",
+    "length_within",
+    "mirror_length",
+    "schedule_rounds",
+]
 
 SEARCH, FINAL = 0.25, 0.5
 """The shares of the time for the search and for the last training; the selection has what is left."""
@@ -24,8 +34,8 @@ _ROUND_EPOCHS, _FEWEST_SEEN, _ROUND_IMAGES = 2, 2_000, 10_000
 """A training of fewer epochs, or of fewer images seen (the last number where there are many), ranks by chance too."""
 _FINAL_EPOCHS, _FINAL_IMAGES = 30, 500_000
 """If the last training has fewer after a search and a selection, more training is worth more than a choice."""
-_BRIEF = 0.15
-"""The share of the time for a choice of settings, where there is none for a choice of networks."""
+MIRROR, _MIRROR_SEEN = 0.1, (1_500, 40_000)
+"""The largest share of the time for the test of mirrored images, and how many images it sees: fewer tell nothing."""
 _COUNTS = ((4, 2), (4, 1), (3, 1), (2, 1))
 """Numbers of networks in the first round, and of other settings in the last, from many to few."""
 _FEWEST_EPOCHS = 5
@@ -117,6 +127,13 @@ def balanced_size(work: float, images: int) -> float:
     return work / max(seen, 1.0)
 
 
+def mirror_length(clock: Clock, rate: float, images: int, classes: int) -> Length | None:
+    """Return the length of the training that tests mirrored images; None if there is no time for one that tells."""
+    fewest, most = _MIRROR_SEEN
+    found = length_within(min(MIRROR * clock.left, most / rate), rate, images, classes)
+    return found if found.seen >= fewest else None
+
+
 @dataclass(frozen=True)
 class Schedule:
     """The rounds of a selection: ``networks`` are halved to one, then it competes with so many ``variants`` of itself.
@@ -154,10 +171,9 @@ def schedule_rounds(clock: Clock, rate: float, images: int) -> Schedule:
     """Return the rounds with the most candidates whose trainings are long enough to rank them.
 
     ``rate`` is how many of the ``images`` a candidate trains in a second. There are no rounds if even two would rank by
-    chance, or if the last training would be short: then one good network has nearly all of the time, and only
-    competes with one variant of itself.
+    chance, or if the last training would be short: then one good network has all of the time.
     """
-    short = Schedule(1, 1, (1 - _BRIEF) * clock.left)
+    short = Schedule(1, 0, clock.left)
     if clock.final * rate < min(_FINAL_EPOCHS * images, _FINAL_IMAGES):
         return short
     left = min(clock.until(clock.final), (1 - SEARCH - FINAL) * clock.seconds)

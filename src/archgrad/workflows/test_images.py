@@ -95,14 +95,17 @@ def _check_alike(train: Data, test: Data) -> None:
         )
 
 
-def outputs_on(network: nn.Module, data: Data, indices: Tensor, normalization: Normalization) -> Tensor:
-    """Return the outputs [N, K] of a network in evaluation mode, on the CPU."""
+def outputs_on(
+    network: nn.Module, data: Data, indices: Tensor, normalization: Normalization, *, mirrored: bool = False
+) -> Tensor:
+    """Return the outputs [N, K] of a network in evaluation mode, on the CPU; of ``mirrored`` images if wanted."""
     device = next(network.parameters()).device
     network.eval()
     found = []
     with torch.inference_mode():
         for part in torch.split(indices, _AT_ONCE):
-            images = normalization(data.read(part)).contiguous(memory_format=torch.channels_last)
+            read = data.read(part)
+            images = normalization(read.flip(-1) if mirrored else read).contiguous(memory_format=torch.channels_last)
             found.append(network(images.to(device)).float().cpu())
     return torch.cat(found)
 
