@@ -74,9 +74,9 @@ PATIENT_TEXT = """\
 # Is patience worth it?
 
 `gaea-patient` is `gaea-simultaneous` whose α waits for 30 % of the epochs, and whose rate then falls to zero by a
-cosine; the sum of the rates stays. Both searched with the size and the seeds of [the main study](main.md). The two
-settings were fixed before, on other seeds (`studies/patient.toml`). `python studies/publish.py` writes this page from
-`studies/results`.
+cosine; the sum of the rates stays (`--set schedule.warmup_share=0.3 --set schedule.anneal=true`). Both searched with
+the size and the seeds of [the main study](main.md). The two settings were fixed before, on other seeds
+(`studies/patient.toml`). `python studies/publish.py` writes this page from `studies/results`.
 
 {head}
 {rows}
@@ -90,7 +90,7 @@ The ends on CIFAR-10, seed by seed:
 | `gaea-simultaneous` | {before} |
 | `gaea-patient` | {after} |
 
-Not shown: other data, other sizes, and which of the two settings matters.
+So {verdict}. Not shown: other data, other sizes, and each of the two settings alone.
 """
 Runs = dict[int, list[dict[str, Any]]]
 
@@ -211,6 +211,7 @@ def patient_page(before: Runs, after: Runs) -> str:
     return PATIENT_TEXT.format(
         head=HEAD,
         rows="\n".join([row("gaea-simultaneous", before, worse), row("gaea-patient", after, worse)]),
+        verdict=_verdict([ends[1][seed][CIFAR10] - ends[0][seed][CIFAR10] for seed in seeds]),
         cifar10=ahead(CIFAR10),
         cifar100=ahead(CIFAR100),
         seeds=len(seeds),
@@ -219,6 +220,13 @@ def patient_page(before: Runs, after: Runs) -> str:
         before=each[0],
         after=each[1],
     )
+
+
+def _verdict(differences: Sequence[float]) -> str:
+    interval = summarize(differences).interval
+    if interval is None or interval[0] <= 0 <= interval[1]:
+        return "it is not shown to be better or worse, and is no recipe"
+    return "it is better here" if interval[0] > 0 else "it is worse here"
 
 
 def draw(found: dict[str, Runs], path: Path) -> None:

@@ -38,7 +38,7 @@ RELAXATIONS: dict[str, Relaxation] = {
 }
 # With another hypergradient these are DARTS or, at the other level, GAEA; or they differ from DARTS in the weight decay
 # or in regularizers alone, which have a grid of their own.
-SAME = ("darts-2nd", "idarts", "amended", "a2m", "gaea-bilevel", "gaea-patient", "r-darts-l2")
+SAME = ("darts-2nd", "idarts", "amended", "a2m", "gaea-bilevel", "r-darts-l2")
 STABILIZED = (
     "sdarts-rs", "sdarts-adv", "beta-darts", "beta-darts-plus", "darts-minus", "darts-pt", "p-darts", "r-darts-es",
 )  # fmt: skip

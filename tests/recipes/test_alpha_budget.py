@@ -330,7 +330,10 @@ def test_a_share_of_the_epochs_is_a_warm_up_of_as_many_epochs() -> None:
 
 
 def test_a_share_stays_one_in_the_file_of_a_run(tmp_path: Path) -> None:
-    config = SearchConfig(method="gaea-patient", epochs=10, batch_size=8, channels=2, cells=1, data=DATA)
+    config = SearchConfig(
+        epochs=10, batch_size=8, channels=2, cells=1, data=DATA,
+        settings={"schedule.warmup_share": 0.3, "schedule.anneal": True},
+    )  # fmt: skip
     (tmp_path / "config.toml").write_text(Experiment.of(resolve(config), DATA).describe())
     again = replace(read_run_config(tmp_path), needs=())
     found = [schedule_of(replace(again, epochs=epochs)).warmup_epochs for epochs in (10, 20, 2)]

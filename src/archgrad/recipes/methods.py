@@ -58,7 +58,7 @@ from archgrad.training.schedule import Level, Updates
 
 __all__ = [
     "RECIPES", "RECIPE_GROUPS", "a2m", "amended", "beta_darts", "darts", "darts_minus", "darts_pt", "described",
-    "drnas", "dsnas", "fair_darts", "gaea", "gaea_patient", "gdas", "idarts", "lambda_darts", "named", "oles",
+    "drnas", "dsnas", "fair_darts", "gaea", "gdas", "idarts", "lambda_darts", "named", "oles",
     "p_darts", "pc_darts", "r_darts", "random_nas", "sdarts", "sgas", "snas", "spos", "xnas",
 ]  # fmt: skip
 
@@ -206,21 +206,6 @@ def gaea(
         schedule=schedule,
         hypergradient=method.hypergradient if hypergradient is None else hypergradient,
     )
-
-
-@checked
-def gaea_patient(*, space: Space = _USUAL) -> Method:
-    """GAEA in one pass whose architecture waits for 30 % of the epochs, and whose rate then falls to zero; ours.
-
-    The weights learn with the even mixture first, so that no operation wins because it learns fast; at the end the
-    choices settle. docs/results/patient.md compares it with ``gaea-simultaneous``.
-
-    >>> gaea_patient().schedule.warmup_share, gaea_patient().schedule.anneal
-    (0.3, True)
-    """
-    method = gaea(updates="simultaneous", space=space)
-    schedule = replace(method.schedule, warmup_share=0.3, anneal=True)
-    return replace(method, name="gaea-patient", schedule=schedule)
 
 
 _GEOMETRIC = {
@@ -496,7 +481,6 @@ RECIPE_GROUPS: dict[str, dict[str, Callable[..., Method]]] = {
         "gaea-simultaneous": _variant(
             "GAEA with one backward pass that moves weights and architecture at once.", gaea, updates="simultaneous"
         ),
-        "gaea-patient": gaea_patient,
         "gaea-bilevel": _variant("GAEA whose architecture has data of its own.", gaea, level="bilevel"),
         "gaea-pc-darts": _variant("GAEA on PC-DARTS: a quarter of the channels, weights of edges.", gaea, "pc_darts"),
         "gaea-gdas": _variant("GAEA on GDAS: one sampled operation per edge.", gaea, "gdas"),
