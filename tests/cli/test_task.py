@@ -53,7 +53,7 @@ def test_a_regression_is_searched_inspected_and_plotted(
     Path("other/metrics.jsonl").write_text(Path("run/metrics.jsonl").read_text().replace('"metric"', '"word"'))
     code, _, err = archgrad("plot", "run", "other")
     assert code == 2
-    assert "run has heldout_rmse, and other has heldout_accuracy: these cannot be compared" in err
+    assert "run has heldout_rmse, and other has train_accuracy: these cannot be compared" in err
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,8 @@ def check(result: ag.SearchResult, steps: Steps, relaxation: Relaxation) -> None
     for weights in result.mixture.values():
         assert ((weights >= 0) & (weights <= 1)).all()
         if relaxation.on_simplex:
-            torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+            rows = weights.sum(-1)
+            torch.testing.assert_close(rows, (rows > 0).float())  # an edge that SGAS removes has no weight
 
 
 @pytest.mark.parametrize(("recipe", "hypergradient"), methods_with_hypergradients())
