@@ -1,9 +1,9 @@
 """Write what the main study has found from its stored results: ``python studies/publish.py``.
 
 ``docs/results/main.md`` has the tables, ``docs/results/claims.md`` what the papers claim, ``docs/results/doctor.md``
-how often the doctor was right, ``docs/results/patient.md`` what patience is worth, ``docs/images/main.svg`` the figure,
-and ``README.md`` the lines between its two marks; nothing in them is typed by hand. The share of worse cells needs the
-NAS-Bench-201 table under ARCHGRAD_DATA.
+how often the doctor was right, ``docs/results/patient.md`` what patience is worth, ``docs/results/macro.md`` what is
+found in chains, ``docs/images/main.svg`` the figure, and ``README.md`` the lines between its two marks; nothing in them
+is typed by hand. The shares of worse cells need the tables of NAS-Bench-201 and NAS-Bench-Macro under ARCHGRAD_DATA.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from doctor import doctor_page
 from archgrad import tables
 from archgrad.config.toml import read_toml
 from archgrad.report.curves import Line, draw_lines
-from archgrad.spaces import NASBench201
+from archgrad.spaces import Macro, NASBench201
 from archgrad.studies.comparisons import decide
 from archgrad.studies.curves import anytime_curve
 from archgrad.studies.published_results import published
@@ -30,6 +30,7 @@ from archgrad.studies.statistics import summarize
 HERE = Path(__file__).parent
 PAGE, CLAIMS, FIGURE = Path("docs/results/main.md"), Path("docs/results/claims.md"), Path("docs/images/main.svg")
 DOCTOR, PATIENT, README = Path("docs/results/doctor.md"), Path("docs/results/patient.md"), Path("README.md")
+MACRO = Path("docs/results/macro.md")
 BEGIN, END = "<!-- written by studies/publish.py -->\n", "<!-- end -->\n"
 CIFAR10, CIFAR100 = "oracle_cifar10_test_200ep", "oracle_cifar100_test_200ep"
 DRAWN = ("darts", "idarts", "amended", "gaea-simultaneous", "lambda-darts")
@@ -92,6 +93,22 @@ The ends on CIFAR-10, seed by seed:
 
 So {verdict}. Not shown: other data, other sizes, and each of the two settings alone.
 """
+MACRO_TEXT = """\
+# Chains
+
+Which methods find good networks in NAS-Bench-Macro, where each of eight layers is decided alone? {finished} of the
+{planned} runs of `studies/macro.toml` are finished: 4,000 images of CIFAR-10 at 16×16 pixels, 8 channels, 40 epochs,
+chosen before any of them. `python studies/publish.py` writes this page from `studies/results/macro`.
+
+| variant | seeds | epoch {early} | end | worst seed | worse networks | skips |
+|---|---|---|---|---|---|---|
+{rows}
+
+Accuracies are those of the found network in the benchmark's table, the mean of three trainings, with the 95 % interval
+of the mean over seeds. Worse networks: the share of all 6,561 that have a lower accuracy. Skips: of eight layers; at
+the three strides a skip is a 1×1 convolution. The end of `gaea-simultaneous` minus that of `darts`, paired by seed:
+**{ahead} points**. Λ-DARTS is not here, because no two layers share a decision.
+"""
 Runs = dict[int, list[dict[str, Any]]]
 
 
@@ -99,7 +116,7 @@ def read_runs(study: str) -> dict[str, Runs]:
     """Return the records of all stored runs by variant and seed, the variants in the order of the study."""
     order = list(read_toml(HERE / f"{study}.toml")["variant"])
     found: dict[str, Runs] = {}
-    for path in sorted((HERE / "results" / study / "nasbench201-cifar10").glob("*/metrics.jsonl")):
+    for path in sorted((HERE / "results" / study).glob("*/*/metrics.jsonl")):
         variant, _, seed = path.parent.name.rpartition("-seed")
         lines = path.read_text(encoding="utf-8").splitlines()
         found.setdefault(variant, {})[int(seed)] = [json.loads(line) for line in lines]
@@ -222,6 +239,28 @@ def patient_page(before: Runs, after: Runs) -> str:
     )
 
 
+def macro_page(found: dict[str, Runs]) -> str:
+    """Return the page about chains."""
+    planned, measure = read_toml(HERE / "macro.toml"), "oracle_cifar10_test_50ep"
+    every = tables.tables_for("macro")[0].values(Macro(), measure) or ()
+    rows, ends = [], {}
+    for variant, runs in found.items():
+        ends[variant] = {seed: runs[seed][-1][measure] for seed in sorted(runs)}
+        last, early = list(ends[variant].values()), mean(one[EARLY - 1][measure] for one in runs.values())
+        worse = mean(100 * sum(one < value for one in every) / len(every) for value in last)
+        skips = mean(one[-1]["skips"] for one in runs.values())
+        cells = (len(runs), f"{early:.2f}", spread(last), f"{min(last):.2f}", f"{worse:.1f} %", f"{skips:.1f}")
+        rows.append(f"| `{variant}` | {' | '.join(map(str, cells))} |")
+    before, after = ends["darts"], ends["gaea-simultaneous"]
+    return MACRO_TEXT.format(
+        finished=sum(map(len, found.values())),
+        planned=5 * len(planned["variant"]),
+        early=EARLY,
+        rows="\n".join(rows),
+        ahead=signed([after[seed] - before[seed] for seed in sorted(before.keys() & after.keys())]),
+    )
+
+
 def _verdict(differences: Sequence[float]) -> str:
     interval = summarize(differences).interval
     if interval is None or interval[0] <= 0 <= interval[1]:
@@ -254,6 +293,7 @@ def main() -> None:
     (to / DOCTOR).write_text(doctor_page(found, worse_share()), encoding="utf-8")
     patient = patient_page(found["gaea-simultaneous"], read_runs("patient")["gaea-patient"])
     (to / PATIENT).write_text(patient, encoding="utf-8")
+    (to / MACRO).write_text(macro_page(read_runs("macro")), encoding="utf-8")
     draw(found, to / FIGURE)
     before, _, rest = (HERE.parent / README).read_text(encoding="utf-8").partition(BEGIN)
     (to / README).write_text(before + BEGIN + front(found) + END + rest.partition(END)[2], encoding="utf-8")

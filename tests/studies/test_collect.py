@@ -18,7 +18,22 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "studies"))
 from claims import Claim, claims_page
 from collect import collect, restore
 from doctor import Warned, doctor_page
-from publish import BEGIN, CLAIMS, DOCTOR, END, PAGE, PATIENT, README, front, page, patient_page, read_runs, worse_share
+from publish import (
+    BEGIN,
+    CLAIMS,
+    DOCTOR,
+    END,
+    MACRO,
+    PAGE,
+    PATIENT,
+    README,
+    front,
+    macro_page,
+    page,
+    patient_page,
+    read_runs,
+    worse_share,
+)
 
 TABLE = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench201", "accuracy.csv")
 
@@ -31,6 +46,7 @@ def test_page_and_readme_have_the_stored_runs_of_the_main_study() -> None:
     assert doctor_page(found, worse_share()) == (home / DOCTOR).read_text(encoding="utf-8"), "run `studies/publish.py`"
     patient = patient_page(found["gaea-simultaneous"], read_runs("patient")["gaea-patient"])
     assert patient == (home / PATIENT).read_text(encoding="utf-8"), "run `python studies/publish.py`"
+    assert macro_page(read_runs("macro")) == (home / MACRO).read_text(encoding="utf-8"), "run `studies/publish.py`"
     assert page(found) == written, "run `python studies/publish.py`"
     assert f"{BEGIN}{front(found)}{END}" in readme, "run `python studies/publish.py`"
 
