@@ -55,7 +55,7 @@ class Evolved(Discretizer):
     def interim(
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
-        """Take the argmax."""
+        """Derive by the probabilities alone."""
         return Argmax().select(space, probabilities)
 
     def select(
