@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from archgrad.models import Model
     from archgrad.resuming import resume
     from archgrad.spaces import Genotype
+    from archgrad.studies.vote import Vote, vote
     from archgrad.supernet import SupernetOptions
     from archgrad.tasks import Task
     from archgrad.training.schedule import Schedule
@@ -82,6 +83,7 @@ __all__ = [
     "Task",
     "TrainResult",
     "UserError",
+    "Vote",
     "WeightTraining",
     "arch_optimizers",
     "blackbox",
@@ -110,6 +112,7 @@ __all__ = [
     "tables",
     "tasks",
     "train",
+    "vote",
     "workflows",
 ]
 
@@ -137,6 +140,7 @@ _HOMES = {
     "Task": "tasks",
     "TrainResult": "workflows",
     "UserError": "errors",
+    "Vote": "studies.vote",
     "WeightTraining": "training.weight_training",
     "compare": "studies",
     "create_model": "workflows.create_model",
@@ -146,6 +150,7 @@ _HOMES = {
     "search": "loop",
     "select": "workflows.select",
     "train": "workflows",
+    "vote": "studies.vote",
 }
 
 

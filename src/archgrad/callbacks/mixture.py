@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 from archgrad.callbacks.base import Callback, Measures
 from archgrad.callbacks.search import SearchView
 from archgrad.diagnostics import Snapshot
-from archgrad.errors import ArchgradError
+from archgrad.errors import ArchgradError, UserError
+from archgrad.spaces import DecisionBlock
 from archgrad.system.files import exists, read_text, write_text
 
-__all__ = ["MIXTURE", "MixtureFile"]
+__all__ = ["MIXTURE", "MixtureFile", "read_mixture"]
 
 MIXTURE = "mixture.json"
 """The file in the run directory: ``choices`` are block, row and choice of each number, ``epochs`` lists of numbers."""
@@ -36,7 +37,7 @@ class MixtureFile(Callback):
         if search.folder is None:
             return {}
         names = [
-            (block.name, row.name, one) for block in snapshot.space.blocks for row in block.rows for one in row.choices
+            (block.name, row.name, one) for block in _blocks(snapshot) for row in block.rows for one in row.choices
         ]
         path, before = search.folder / MIXTURE, len(search.history) - 1
         epochs = [*_earlier(path, [*map(list, names)])[:before], _numbers(snapshot)]
@@ -45,11 +46,32 @@ class MixtureFile(Callback):
         return {}
 
 
+def read_mixture(path: Path) -> tuple[list[tuple[str, ...]], list[list[float]]]:
+    """Return block, row and choice of each number, and the numbers of each epoch, of a finished search."""
+    try:
+        content = json.loads(read_text(path, "mixture of a search", _LONGEST))
+        choices = [tuple(map(str, one)) for one in content["choices"]]
+        epochs = [list(map(float, one)) for one in content["epochs"]]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise UserError(
+            f"{path} has no mixture of a search ({error}); run the search again, with its standard callbacks."
+        ) from error
+    if not epochs or any(len(one) != len(choices) for one in epochs):
+        raise UserError(f"{path} is damaged: each epoch must have {len(choices)} numbers; run the search again.")
+    return choices, epochs
+
+
+def _blocks(snapshot: Snapshot) -> list[DecisionBlock]:
+    """Return the blocks of the space, then the edge weights of those that have them."""
+    blocks = snapshot.space.blocks
+    return [*blocks, *(block.edges for block in blocks if block.has_edge_weights(snapshot.probabilities))]
+
+
 def _numbers(snapshot: Snapshot) -> list[float]:
     """Return the probabilities of all rows of all blocks, one after the other."""
     return [
         round(weight, 4)
-        for block in snapshot.space.blocks
+        for block in _blocks(snapshot)
         for row, own in zip(block.rows, snapshot.probabilities[block.name].tolist(), strict=True)
         for weight in own[: len(row.choices)]
     ]

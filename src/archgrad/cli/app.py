@@ -109,9 +109,9 @@ def _options(
 
 
 _COMMANDS = (
-    run.search, run.resume, run.fit, run.train, run.select, run.compare, show.status, show.top, show.inspect,
-    show.list_, show.query, show.convert, show.measure_latency, show.cost, show.draw, show.plot, show.report,
-    show.watch, show.export, show.predict,
+    run.search, run.resume, run.fit, run.train, run.select, run.compare, show.status, show.top, show.vote,
+    show.inspect, show.list_, show.query, show.convert, show.measure_latency, show.cost, show.draw, show.plot,
+    show.report, show.watch, show.export, show.predict,
 )  # fmt: skip
 for _command in _COMMANDS:
     app.command(_command.__name__.removesuffix("_").replace("_", "-"), cls=GroupedCommand)(_command)

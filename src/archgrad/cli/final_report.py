@@ -19,7 +19,7 @@ from archgrad.tables import tables_for
 from archgrad.tasks import MetricInfo
 from archgrad.workflows.architecture import short_name
 
-__all__ = ["brief", "diagnosis_content", "final_report", "show_cell", "show_final_report"]
+__all__ = ["brief", "diagnosis_content", "final_report", "places_in_tables", "show_cell", "show_final_report"]
 
 
 _REASONS = 3
@@ -51,7 +51,7 @@ def final_report(result: SearchResult, run: Path) -> dict[str, Any]:
         "diagnosis": diagnosis_content(diagnosis),
         "sizes": {} if result.undecided else _sizes(result),
         "budgets": [] if result.undecided else _budgets(result),
-        "table": [] if result.undecided else _places(result),
+        "table": [] if result.undecided else places_in_tables(result.space, result.history[-1]),
         "next": _next(diagnosis.verdict, result, run),
         "run": str(run),
     }
@@ -105,11 +105,11 @@ def _budgets(result: SearchResult) -> list[str]:
     return [part.compare(whole.space, result.genotype, shape) for part in penalties]
 
 
-def _places(result: SearchResult) -> list[str]:
-    """Return for each accuracy of the architecture in a table how many of all are worse."""
-    found, space = list[str](), result.space
+def places_in_tables(space: SearchSpace, accuracies: Mapping[str, Any]) -> list[str]:
+    """Return for each accuracy of an architecture in a table how many of all are worse."""
+    found = list[str]()
     for table in tables_for(space.name):
-        for measure, accuracy in result.history[-1].items():
+        for measure, accuracy in accuracies.items():
             values = table.values(space, measure) if measure.startswith("oracle_") else None
             if values:
                 worse = 100 * sum(value < accuracy for value in values) / len(values)

@@ -78,7 +78,7 @@ STUDY: Defaults = {
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Most used options": (
         "methods", "without", "data", "space", "method", "spaces", "preset", "protocol", "searches", "budget", "seeds",
-        "seed", "test", "time_limit", "published", "max_params", "max_madds", "max_latency", "compare",
+        "seed", "voters", "test", "time_limit", "published", "max_params", "max_madds", "max_latency", "compare",
         "class_weights", "target", "out", "dry_run",
     ),
     "Where the runs are computed": ("engine", "processes", "address", "partition", "minutes"),

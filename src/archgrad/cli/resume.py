@@ -14,6 +14,7 @@ from archgrad.cli.fit import fit_with_progress, show_fit
 from archgrad.cli.search import run
 from archgrad.cli.select import select_with_progress, show_selection
 from archgrad.cli.train import show_training, train_with_progress
+from archgrad.cli.vote import VOTER, show_vote, vote_content
 from archgrad.config import read_run_config
 from archgrad.config.naming import config_with
 from archgrad.distributed.processes import joined
@@ -55,6 +56,10 @@ def _fit(folder: Path, given: _Given, console: Console, as_json: bool) -> None:
 def _study(folder: Path, given: _Given, console: Console, as_json: bool) -> None:
     with StudyProgress(errors()) as watch:
         study = run_study(folder, None, watch=watch, tell=lambda text: say(text, errors()))
+    if [one.name for one in study.plan.variants] == [VOTER]:
+        check_variants(study)
+        print_result(vote_content([folder], folder), show_vote, as_json)
+        return
     show_study(study, None, "json" if as_json else None, results())
     check_variants(study)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -24,9 +24,6 @@ from archgrad.cli.options import (
     with_config_options,
 )
 from archgrad.errors import UserError
-
-if TYPE_CHECKING:
-    from archgrad.config import SearchConfig
 
 __all__ = ["compare", "fit", "resume", "search", "select", "train"]
 
@@ -68,6 +65,17 @@ def search(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Estimate time and memory of this search from a few steps; start nothing.")
     ] = False,
+    voters: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1000,
+            metavar="N",
+            help="Search with so many seeds, as many at once as there are cores; their mean mixture decides. "
+            "--time-limit is for all of them. [1]",
+            show_default=False,
+        ),
+    ] = 1,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
@@ -75,10 +83,17 @@ def search(
     given = {name: value for name, value in options.items() if value is not None}
     if (callbacks := callback_names(callback, tensorboard)) is not None:
         given["callback"] = callbacks
-    described = _config(given, settings or [], config)
     from archgrad.cli.console import print_result, say_loading
+    from archgrad.config import SearchConfig
 
+    values = _options(given, settings or [], config)
+    described = SearchConfig(**values)
     console = say_loading(as_json)
+    if voters > 1 and not dry_run:
+        from archgrad.cli.vote import search_with_voters, show_vote
+
+        print_result(search_with_voters(values, voters, out, console), show_vote, as_json)
+        return
     from archgrad.cli.final_report import show_final_report
     from archgrad.cli.search import estimated, run, show_estimate
     from archgrad.distributed.processes import joined
@@ -88,10 +103,10 @@ def search(
         print_result(found, show_estimate if dry_run else show_final_report, as_json)
 
 
-def _config(given: Mapping[str, Any], settings: Sequence[str], file: Path | None) -> SearchConfig:
-    """Return the configuration that the options of ``search`` describe; they override those of the file."""
+def _options(given: Mapping[str, Any], settings: Sequence[str], file: Path | None) -> dict[str, Any]:
+    """Return the arguments of the configuration that ``search`` describes; they override those of the file."""
     from archgrad.cli.console import errors, say
-    from archgrad.config import SearchConfig, read_config
+    from archgrad.config import read_config
     from archgrad.config.toml import without_replaced
     from archgrad.parts.knobs import parse_setting
 
@@ -106,7 +121,7 @@ def _config(given: Mapping[str, Any], settings: Sequence[str], file: Path | None
             )
     values |= given
     values["settings"] = {**values.get("settings", {}), **knobs}
-    return SearchConfig(**values)
+    return values
 
 
 @partial(with_config_options, defaults=TRAINING)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from archgrad.callbacks import Callback
     from archgrad.loop import Experiment
 
-__all__ = ["duration", "estimated", "load", "new_folder", "run", "run_folder", "show_estimate", "with_threads"]
+__all__ = ["duration", "estimated", "load", "new_folder", "run", "run_folder", "show_estimate", "title", "with_threads"]
 
 
 def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
         say(f"the search in {out} is finished: nothing is left to do, and this is its result", console)
     with closing(SearchProgress(console)) as progress:
         experiment = load(config_with(config, {}), console, out if resume else None, [progress])
-        with run_folder(out, _title(config), config.seed) as home:
+        with run_folder(out, title(config), config.seed) as home:
             say(_headline(experiment, home), console)
             result = Search.of(experiment, out=home, resume=resume, interruptible=True).result()
     if processes().rank:
@@ -126,7 +126,8 @@ def _headline(experiment: Experiment, home: Path) -> str:
     return f"{config.method} on {config.space}, {loaded}, seed {seed}, run directory {str(home)[:200]}"
 
 
-def _title(config: SearchConfig) -> str:
+def title(config: SearchConfig) -> str:
+    """Return what is searched, and how, for the name of a folder."""
     kind, _, source = str(config.data).partition(":")
     data = f"{kind}-{Path(source).stem}" if source else kind
     return f"{config.space}-{config.method}-{data}"

@@ -17,7 +17,7 @@ from archgrad.errors import UserError
 
 __all__ = [
     "convert", "cost", "draw", "export", "inspect", "list_", "measure_latency", "plot", "predict", "query", "report",
-    "status", "top", "watch",
+    "status", "top", "vote", "watch",
 ]  # fmt: skip
 
 
@@ -293,6 +293,23 @@ def top(
     found = top_content(path, k)
     content = {place: [one.to_dict() for one in best] for place, best in found.items()}
     print_result(content, lambda content: show_top(found), as_json)
+
+
+def vote(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Run directories of searches that differ in their seeds, or a study."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the architecture here, for `archgrad train`. [-]")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let finished searches vote: derive one architecture from the mean of their mixtures."""
+    from archgrad.cli.console import print_result
+    from archgrad.cli.vote import show_vote, vote_content
+
+    print_result(vote_content(runs, out), show_vote, as_json)
 
 
 def report(

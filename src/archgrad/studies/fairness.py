@@ -10,13 +10,11 @@ from archgrad.config import SearchConfig
 from archgrad.config.resolve import method_of, resolve, space_of, training_of
 from archgrad.config.search_config import SIZE_FIELDS
 from archgrad.errors import UserError, unknown
+from archgrad.loop.prepare import DEFAULT_MINUTES
 from archgrad.loop.sizes import fit_sizes
 from archgrad.studies.plan import BLACKBOX, BUDGETS, Benchmark, PlannedRun, StudyPlan, Variant
 
 __all__ = ["check_plan", "differences", "fill_in_sizes"]
-
-_MINUTES = 5.0
-"""The time of each run if the study gives no size."""
 
 
 def fill_in_sizes(
@@ -58,7 +56,7 @@ def _bare(plan: StudyPlan, benchmark: Benchmark, variant: Variant) -> SearchConf
 def _sizes(config: SearchConfig, tell: Callable[[str], None]) -> dict[str, Any]:
     """Return the sizes of a configuration: chosen for its time limit if it gives none, else its own or published."""
     if not config.is_sized:
-        chosen = fit_sizes(replace(config, time_limit=config.time_limit or _MINUTES), config.load_data(), tell)
+        chosen = fit_sizes(replace(config, time_limit=config.time_limit or DEFAULT_MINUTES), config.load_data(), tell)
         tell(f"{chosen}, for all variants")
         return {name: value for name in SIZE_FIELDS if (value := getattr(chosen.config, name)) is not None}
     config = config.with_sizes()

@@ -28,7 +28,10 @@ __all__ = [
 _FORMAT = "archgrad.study/1"
 _KEYS = ("format", "digest", "seeds", "spaces", "data", "common", "benchmark", "variant")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-_TAKEN = {"logs", "slurm", "run.json", "study.toml", "study.lock", "heartbeat.json", "failures.json"}
+_TAKEN = {
+    "logs", "slurm", "run.json", "study.toml", "study.lock", "heartbeat.json", "failures.json", "config.toml",
+    "genotype.json", "cell.svg",
+}  # fmt: skip
 """What the folder of a study itself contains."""
 _OWN = ("method", "seed", "space", "data", "needs")
 """Options of a search that a study gives itself."""

@@ -210,7 +210,8 @@ def _mixture(folder: Path, epochs: int) -> tuple[list[Choice], list[list[float |
         rows += [
             dict(zip(map(tuple, names), map(_number, one), strict=False)) for one in found if isinstance(one, list)
         ]
-    choices = list(dict.fromkeys(name for row in rows[:1] + rows[-1:] for name in row))
+    both = (name for row in rows[:1] + rows[-1:] for name in row)
+    choices = [name for name in dict.fromkeys(both) if not name[0].endswith(".edges")]  # weights of edges: not shown
     return (
         (choices, [[row.get(name) for name in choices] for row in rows[:epochs]]) if len(rows) >= epochs else ([], [])
     )
