@@ -16,6 +16,7 @@ from archgrad.system.files import write_text
 from archgrad.system.run_kind import write_kind
 
 PLAN, RECORDS, CONFIG, SUMMARY = "study.toml", "metrics.jsonl", "config.toml", "summary.json"
+MIXTURE = "mixture.json"
 KEPT = (
     "epoch", "stage", "genotype", "seconds", "level", "entropy", "entropy_max", "lead", "skips", "skip_share",
     "movement", "alignment", "sign_alignment", "train_loss", "train_accuracy", "arch_loss", "arch_accuracy",
@@ -33,8 +34,8 @@ def slim(record: dict[str, object]) -> dict[str, object]:
     return {name: float(f"{one:.6g}") if isinstance(one, float) else one for name, one in kept.items()}
 
 
-def collect(study: Study, results: Path) -> int:
-    """Write the small files of all finished runs; return how many there are."""
+def collect(study: Study, results: Path, mixtures: bool = False) -> int:
+    """Write the small files of all finished runs, with the mixtures if asked; return how many there are."""
     write_text(results / PLAN, (study.folder.path / PLAN).read_text(encoding="utf-8"))
     finished = [one.run for one in study.status if one.state == "finished"]
     for run in finished:
@@ -45,6 +46,8 @@ def collect(study: Study, results: Path) -> int:
         write_text(there / RECORDS, "".join(json.dumps(slim(json.loads(line))) + "\n" for line in lines))
         settings = (home / CONFIG).read_text(encoding="utf-8").splitlines(keepends=True)
         write_text(there / CONFIG, "".join(line for line in settings if not line.startswith("data_dir ")))
+        if mixtures and (home / MIXTURE).exists():
+            write_text(there / MIXTURE, (home / MIXTURE).read_text(encoding="utf-8"))
         summary = json.loads((home / SUMMARY).read_text(encoding="utf-8"))
         write_text(there / SUMMARY, json.dumps({name: summary[name] for name in ABOUT if name in summary}) + "\n")
     return len(finished)
@@ -67,8 +70,12 @@ def main() -> None:
     parser.add_argument("study", type=Path, metavar="STUDY")
     parser.add_argument("results", type=Path, metavar="RESULTS")
     parser.add_argument("--restore", action="store_true", help="copy RESULTS into STUDY, so that the study can go on")
+    parser.add_argument("--mixtures", action="store_true", help="keep the mixture of every epoch, too")
     given = parser.parse_args()
-    count = restore(given.results, given.study) if given.restore else collect(Study.load(given.study), given.results)
+    if given.restore:
+        count = restore(given.results, given.study)
+    else:
+        count = collect(Study.load(given.study), given.results, given.mixtures)
     print(f"{count} finished runs")
 
 

@@ -1,9 +1,10 @@
 """Write what the main study has found from its stored results: ``python studies/publish.py``.
 
-``docs/results/main.md`` has the tables, ``docs/results/claims.md`` what the papers claim, ``docs/results/doctor.md``
-how often the doctor was right, ``docs/results/patient.md`` what patience is worth, ``docs/results/macro.md`` what is
-found in chains, ``docs/images/main.svg`` the figure, and ``README.md`` the lines between its two marks; nothing in them
-is typed by hand. The shares of worse cells need the tables of NAS-Bench-201 and NAS-Bench-Macro under ARCHGRAD_DATA.
+``docs/results`` gets ``main.md`` with the tables, ``claims.md`` with what the papers claim, ``doctor.md`` with how often
+the doctor was right, ``patient.md`` with what patience is worth, ``vote.md`` with what votes are worth, and ``macro.md``
+with what is found in chains; ``docs/images/main.svg`` is the figure, and ``README.md`` gets the lines between its two
+marks. Nothing in them is typed by hand. The shares of worse cells need the tables of NAS-Bench-201 and NAS-Bench-Macro
+under ARCHGRAD_DATA.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from claims import claims_page
 from doctor import doctor_page
+from votes import Found, votes_page
 
 from archgrad import tables
 from archgrad.config.toml import read_toml
@@ -30,7 +32,7 @@ from archgrad.studies.statistics import summarize
 HERE = Path(__file__).parent
 PAGE, CLAIMS, FIGURE = Path("docs/results/main.md"), Path("docs/results/claims.md"), Path("docs/images/main.svg")
 DOCTOR, PATIENT, README = Path("docs/results/doctor.md"), Path("docs/results/patient.md"), Path("README.md")
-MACRO = Path("docs/results/macro.md")
+MACRO, VOTE = Path("docs/results/macro.md"), Path("docs/results/vote.md")
 BEGIN, END = "<!-- written by studies/publish.py -->\n", "<!-- end -->\n"
 CIFAR10, CIFAR100 = "oracle_cifar10_test_200ep", "oracle_cifar100_test_200ep"
 DRAWN = ("darts", "idarts", "amended", "gaea-simultaneous", "lambda-darts")
@@ -261,6 +263,17 @@ def macro_page(found: dict[str, Runs]) -> str:
     )
 
 
+def vote_page() -> str:
+    """Return the page about searches that vote."""
+    own, twice = read_runs("vote")["gaea-simultaneous"], read_runs("vote-twice").get("gaea-simultaneous", {})
+    home = HERE / "results" / "vote" / "nasbench201-cifar10"
+    folders = [home / f"gaea-simultaneous-seed{seed}" for seed in sorted(own)]
+    ends, others = (
+        [Found(runs[seed][-1][CIFAR10], runs[seed][-1][CIFAR100]) for seed in sorted(runs)] for runs in (own, twice)
+    )
+    return votes_page(folders, ends, others, worse_share())
+
+
 def _verdict(differences: Sequence[float]) -> str:
     interval = summarize(differences).interval
     if interval is None or interval[0] <= 0 <= interval[1]:
@@ -294,6 +307,7 @@ def main() -> None:
     patient = patient_page(found["gaea-simultaneous"], read_runs("patient")["gaea-patient"])
     (to / PATIENT).write_text(patient, encoding="utf-8")
     (to / MACRO).write_text(macro_page(read_runs("macro")), encoding="utf-8")
+    (to / VOTE).write_text(vote_page(), encoding="utf-8")
     draw(found, to / FIGURE)
     before, _, rest = (HERE.parent / README).read_text(encoding="utf-8").partition(BEGIN)
     (to / README).write_text(before + BEGIN + front(found) + END + rest.partition(END)[2], encoding="utf-8")

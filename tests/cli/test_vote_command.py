@@ -41,6 +41,13 @@ def test_searches_vote_and_their_architecture_can_be_used(archgrad, engine):
     assert Path("voted", "genotype.json").read_text() == Path("run", "genotype.json").read_text()
 
 
+def test_the_configuration_of_a_run_votes_with_other_seeds(archgrad, engine):
+    assert archgrad("search", *TINY, "--set", "space.exclude=none", "-o", "run")[0] == 0
+    code, _, err = archgrad("search", "--config", Path("run", RUNS[0], "config.toml"), "--voters", 2, "-o", "again")
+    assert code == 0, err
+    assert Path("again", "genotype.json").read_text() == Path("run", "genotype.json").read_text()
+
+
 def test_a_stopped_vote_goes_on(archgrad, engine):
     assert archgrad("search", *TINY, "-o", "whole")[0] == 0
     shutil.copytree("whole", "run")

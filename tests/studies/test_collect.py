@@ -27,11 +27,13 @@ from publish import (
     PAGE,
     PATIENT,
     README,
+    VOTE,
     front,
     macro_page,
     page,
     patient_page,
     read_runs,
+    vote_page,
     worse_share,
 )
 
@@ -47,6 +49,7 @@ def test_page_and_readme_have_the_stored_runs_of_the_main_study() -> None:
     patient = patient_page(found["gaea-simultaneous"], read_runs("patient")["gaea-patient"])
     assert patient == (home / PATIENT).read_text(encoding="utf-8"), "run `python studies/publish.py`"
     assert macro_page(read_runs("macro")) == (home / MACRO).read_text(encoding="utf-8"), "run `studies/publish.py`"
+    assert vote_page() == (home / VOTE).read_text(encoding="utf-8"), "run `python studies/publish.py`"
     assert page(found) == written, "run `python studies/publish.py`"
     assert f"{BEGIN}{front(found)}{END}" in readme, "run `python studies/publish.py`"
 

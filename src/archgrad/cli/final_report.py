@@ -134,8 +134,8 @@ def _next(verdict: str, result: SearchResult, run: Path) -> list[str]:
             if table.is_available() and table.has_form_of(result.genotype):
                 steps[f"archgrad query {run}"] = f"its accuracy in the {table.title} table"
     if verdict == "healthy":
-        again = f"archgrad search --config {run / 'config.toml'} --seed {config.seed + 1}"
-        steps[again] = "trust a choice that another seed repeats"
+        again = f"archgrad search --config {run / 'config.toml'} --seed {config.seed + 1} --voters 4"
+        steps[again] = "four more seeds vote: trust what they agree on"
     steps[f"archgrad inspect {run}"] = "curves of the search"
     width = max(map(len, steps))
     return [f"{command:<{width}}  # {why}" for command, why in steps.items()]

@@ -21,6 +21,7 @@ from archgrad.loop.folder import read_records
 from archgrad.loop.prepare import DEFAULT_MINUTES
 from archgrad.report import draw
 from archgrad.spaces import Genotype
+from archgrad.studies.plan import OWN
 from archgrad.studies.study import check_variants, planned, run_study
 from archgrad.studies.vote import vote, write_vote
 from archgrad.tables import tables_for
@@ -45,7 +46,7 @@ def search_with_voters(options: Mapping[str, Any], voters: int, out: Path | None
         raise UserError(f"voters is {voters}, but this search has several processes already; leave one of them out.")
     at_once = min(max(usable_cores() // (config.threads or 1), 1), voters)
     rounds = math.ceil(voters / at_once)
-    own = {name: value for name, value in options.items() if name not in ("space", "method", "data", "seed")}
+    own = {name: value for name, value in options.items() if name not in OWN}
     if not config.is_sized:
         own["time_limit"] = (config.time_limit or DEFAULT_MINUTES) / rounds
     seeds = range(config.seed, config.seed + voters)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from archgrad.spaces import SearchSpace
 
 __all__ = [
-    "BLACKBOX", "BUDGETS", "Benchmark", "PlannedRun", "StudyPlan", "Variant", "begun_plan_from_toml",
+    "BLACKBOX", "BUDGETS", "OWN", "Benchmark", "PlannedRun", "StudyPlan", "Variant", "begun_plan_from_toml",
     "begun_plan_to_toml", "plan_from_toml", "plan_of", "plan_to_toml", "seeds_of", "split_names",
 ]  # fmt: skip
 
@@ -33,7 +33,7 @@ _TAKEN = {
     "genotype.json", "cell.svg",
 }  # fmt: skip
 """What the folder of a study itself contains."""
-_OWN = ("method", "seed", "space", "data", "needs")
+OWN = ("method", "seed", "space", "data", "needs")
 """Options of a search that a study gives itself."""
 MOST_RUNS = 100_000
 BUDGETS = ("queries", "seconds")
@@ -366,7 +366,7 @@ def _as_ranges(seeds: Sequence[int]) -> str:
 
 def _options_in(table: Mapping[str, Any], place: str, own: Sequence[str] = ()) -> dict[str, Any]:
     """Return the options in a table; of those that a study gives itself, only its ``own`` may stand there."""
-    for name in _OWN:
+    for name in OWN:
         if name in table and name not in own:
             raise UserError(f"{name} cannot be an option in {place}: the study itself gives every run its {name}.")
     options = options_of(table, place)

@@ -17,10 +17,10 @@ from archgrad.discretizers import Discretizer
 from archgrad.errors import UserError
 from archgrad.relaxations.base import shapes_of
 from archgrad.spaces import Genotype, SearchSpace
+from archgrad.studies.folder import StudyFolder
 from archgrad.studies.study import Study
 from archgrad.supernet import SupernetOptions
 from archgrad.system.files import as_path, write_text
-from archgrad.system.run_kind import read_kind
 
 __all__ = ["LAST_SHARE", "Vote", "vote", "write_vote"]
 
@@ -87,7 +87,7 @@ def write_vote(found: Vote, folder: Path) -> None:
 
 def _runs_of(folder: Path) -> Sequence[Path]:
     """Return the run directories of a study of one method, or the folder itself."""
-    if read_kind(folder) != "study":
+    if not StudyFolder(folder).exists():
         return (folder,)
     study = Study.load(folder)
     plan = study.plan
