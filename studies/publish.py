@@ -1,8 +1,8 @@
 """Write what the main study has found from its stored results: ``python studies/publish.py``.
 
-``docs/results`` gets ``main.md`` with the tables, ``claims.md`` with what the papers claim, ``doctor.md`` with how often
-the doctor was right, ``patient.md`` with what patience is worth, ``vote.md`` with what votes are worth, and ``macro.md``
-with what is found in chains; ``docs/images/main.svg`` is the figure, and ``README.md`` gets the lines between its two
+``docs/results`` gets ``main.md`` with the tables, ``claims.md`` with what the papers claim, ``doctor.md`` with how
+often the doctor was right, ``patient.md`` and ``vote.md`` with what patience and votes are worth, and ``macro.md`` with
+what is found in chains; ``docs/images/main.svg`` is the figure, and ``README.md`` gets the lines between its two
 marks. Nothing in them is typed by hand. The shares of worse cells need the tables of NAS-Bench-201 and NAS-Bench-Macro
 under ARCHGRAD_DATA.
 """
