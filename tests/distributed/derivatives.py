@@ -10,10 +10,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
+from archgrad.autodiff.tensors import Alpha, Weights
+from archgrad.bilevel.descent import Descent
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.distributed.collectives import counted
 from archgrad.distributed.forward import forward_on_shards
 from archgrad.distributed.processes import processes
 from archgrad.distributed.shard import Shard
+from archgrad.hypergradients import Amended, Neumann, Unrolled
 from archgrad.operations import DilatedConv, Identity, ReLUConvBN, SeparableConv, Site
 from archgrad.supernet.cell import Edge, MixedCell
 from archgrad.supernet.mixture import CellMixture
@@ -111,6 +115,33 @@ def node_derivatives(by_image: bool) -> tuple[dict[str, Tensor], int]:
     second = [torch.autograd.grad(product, inputs, create_graph=again, retain_graph=True) for again in (False, True)]
     found = {"outputs": [outputs], "first": first, "second": second[0], "second, differentiable": second[1]}
     return {f"{key} {n}": one.detach() for key, values in found.items() for n, one in enumerate(values)}, calls
+
+
+def hypergradients() -> Vector:
+    """Return estimates at one point of a node with ReLUs and batch norms, by exact products and by differences."""
+    torch.manual_seed(0)
+    edges = [Edge(source, 2, (ReLUConvBN(2, Site(2), 3), Identity())) for source in (0, 1)]
+    cell = MixedCell(edges, inputs=2, nodes=3).double()
+    weights = Weights({name: value.detach() for name, value in cell.named_parameters()})
+    alpha = Alpha({"edges": torch.randn(2, 2, dtype=torch.float64)})
+    inner, outer = ((torch.randn(ROWS, 2, 4, 4, dtype=torch.float64), torch.arange(ROWS) % 2) for _ in range(2))
+
+    def node(weights: Vector, x: Tensor, mixture: Vector) -> Tensor:
+        own = CellMixture([row.unbind() for row in mixture["edges"][0]], (0,))
+        found: Tensor = functional_call(cell, weights, ((x, x.sin()), own))[2]
+        return found.tanh().mean((2, 3))
+
+    def loss(weights: Weights, alpha: Alpha, batch: tuple[Tensor, Tensor]) -> Tensor:
+        mixture = {"edges": alpha["edges"].softmax(1)[None]}
+        return F.cross_entropy(_forward(node, weights, batch[0], mixture, 0), batch[1])
+
+    point = BilevelProblem(loss, loss), weights, alpha, inner, outer
+    descent = Descent(0.1, momentum=0.9, nesterov=True)
+    return {
+        f"{kind.__name__}, {products}": kind(products=products)(*point, descent=descent)["edges"]
+        for kind in (Unrolled, Amended, Neumann)
+        for products in ("exact", "finite", "forward")
+    }
 
 
 def _forward(call: Callable[..., Tensor], weights: Vector, images: Tensor, mixture: Vector, local: int) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from derivatives import derivatives, node_derivatives, statistics
+from derivatives import derivatives, hypergradients, node_derivatives, statistics
 
 from archgrad.distributed.forward import forward_on_shards
 from archgrad.distributed.shard import Shard
@@ -34,6 +34,15 @@ def test_the_batch_norms_of_a_node_share_their_collectives(ranks: list[dict[str,
         assert found.keys() == alone.keys()
         for name, value in alone.items():
             torch.testing.assert_close(found[name], value, rtol=1e-9, atol=1e-9)
+
+
+def test_hypergradients_are_those_of_one_process(ranks: list[dict[str, Any]]) -> None:
+    alone = hypergradients()
+    for rank in ranks:
+        assert rank["hypergradients"].keys() == alone.keys()
+        for name, value in alone.items():
+            error = (rank["hypergradients"][name] - value).norm() / value.norm()
+            assert error < (1e-12 if "exact" in name else 1e-9), name  # a difference divides the rounding by its step
 
 
 def test_local_statistics_are_those_of_each_share(ranks: list[dict[str, Any]]) -> None:
