@@ -14,14 +14,15 @@ from archgrad.tables import tables_for
 __all__ = ["Found", "found_by_votes", "votes_page"]
 
 CIFAR10, CIFAR100 = "oracle_cifar10_test_200ep", "oracle_cifar100_test_200ep"
-AIM = 93.5
+AIM, FEWEST = 93.5, 5
 Member = TypeVar("Member")
 TEXT = """\
 # Do several searches find better cells than one?
 
 `archgrad search --voters N` searches with N seeds, and the mean of their mixtures decides. Here `gaea-simultaneous`
 searched with the size of [the main study](main.md), about four and a half minutes of one core a search, with seeds that
-no other study has used. The rule was fixed before (`studies/vote.toml`). `python studies/publish.py` writes this page.
+no other study has used. The rule was fixed before (`studies/vote.toml`), twenty seeds are planned. `python
+studies/publish.py` writes this page.
 
 | what decides | core minutes | n | CIFAR-10 | worst | below {aim} | CIFAR-100 | worse cells | agreement |
 |---|---|---|---|---|---|---|---|---|
@@ -30,6 +31,8 @@ no other study has used. The rule was fixed before (`studies/vote.toml`). `pytho
 n: how many independent results there are; each search is in one vote of its row. Accuracies are those of the cell in
 NAS-Bench-201's table after 200 epochs, with the 95 % interval of the mean. Worse cells: of the 4,096 without `none`.
 Agreement: the share of the choices that a search would make by itself, too.
+
+The differences on CIFAR-10, in points, with the 95 % interval of the mean:
 
 {differences}
 """
@@ -78,9 +81,10 @@ def _row(title: str, minutes: str, found: Sequence[Found], worse: Callable[[floa
 
 
 def _spread(values: Sequence[float], form: str = ".2f") -> str:
+    """Return the mean, and its 95 % interval where there are enough results."""
     summary = summarize(values)
-    low, high = summary.interval or (summary.mean, summary.mean)
-    return f"{summary.mean:{form}} ({low:{form}} to {high:{form}})"
+    ends = summary.interval if len(values) >= FEWEST else None
+    return f"{summary.mean:{form}}" + ("" if ends is None else f" ({ends[0]:{form}} to {ends[1]:{form}})")
 
 
 def votes_page(
@@ -88,23 +92,22 @@ def votes_page(
 ) -> str:
     """Return the page; ``ends`` are the last cells of the searches, ``twice`` those of searches of twice the images."""
     votes = {count: found_by_votes(runs, count) for count in (1, 2, 4)}
-    rows = [
-        _row("one search, its last epoch", "4.5", ends, worse),
-        _row("one search, its last quarter", "4.5", votes[1], worse),
-        *([_row("one search of 8,000 images, its last epoch", "9", twice, worse)] if twice else []),
-        _row("**two voters**", "9", votes[2], worse),
-        _row("**four voters**", "18", votes[4], worse),
-    ]
+    shown = (
+        ("one search, its last epoch", "4.5", ends),
+        ("one search, its last quarter", "4.5", votes[1]),
+        ("one search of 8,000 images, its last epoch", "9", twice),
+        ("**two voters**", "9", votes[2]),
+        ("**four voters**", "18", votes[4]),
+    )
+    rows = [_row(title, minutes, found, worse) for title, minutes, found in shown if found]
     lines = [
-        f"- {name} minus the mean of its voters' own last epochs: {_spread(_gains(votes[count], ends, count), '+.2f')}"
+        f"- {name} minus the mean of what they end with alone: {_spread(_gains(votes[count], ends, count), '+.2f')}"
         for name, count in (("Two voters", 2), ("Four voters", 4))
+        if votes[count]
     ]
-    if twice:
-        pairs = zip(votes[2], twice, strict=False)
-        lines.append(
-            f"- Two voters minus one search of twice the images: "
-            f"{_spread([one.cifar10 - other.cifar10 for one, other in pairs], '+.2f')}"
-        )
+    if twice and votes[2]:
+        ahead = [one.cifar10 - other.cifar10 for one, other in zip(votes[2], twice, strict=False)]
+        lines.append(f"- Two voters minus one search of twice the images: {_spread(ahead, '+.2f')}")
     return TEXT.format(aim=AIM, rows="\n".join(rows), differences="\n".join(lines))
 
 

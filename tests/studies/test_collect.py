@@ -12,6 +12,7 @@ import pytest
 from archgrad.studies import Study
 from archgrad.studies.folder import StudyFolder
 from archgrad.studies.plan import Benchmark, StudyPlan, Variant
+from archgrad.studies.vote import vote
 from archgrad.studies.worker import run_planned
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "studies"))
@@ -108,6 +109,12 @@ def test_no_weights_are_kept(study: Study, tmp_path: Path) -> None:
     assert {path.name for path in files} == {"study.toml", "metrics.jsonl", "config.toml", "summary.json"}
     assert sum(path.stat().st_size for path in files) < 10_000
     assert "genotype" in json.loads((tmp_path / "b" / "gaea-seed0" / "summary.json").read_text())
+
+
+def test_mixtures_are_kept_for_votes(study: Study, tmp_path: Path) -> None:
+    collect(study, tmp_path, mixtures=True)
+    own = vote(study.folder.run_folder(next(study.plan.runs())))
+    assert vote(tmp_path / "b" / "gaea-seed0").genotype == own.genotype
 
 
 def test_stored_results_are_reported_where_the_data_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
