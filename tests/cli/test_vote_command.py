@@ -39,6 +39,10 @@ def test_searches_vote_and_their_architecture_can_be_used(archgrad, engine):
     assert code == 0, err
     assert json.loads(out)["genotype"] == genotype
     assert Path("voted", "genotype.json").read_text() == Path("run", "genotype.json").read_text()
+    before = Path("run", RUNS[0], "config.toml").read_text()
+    code, _, err = archgrad("vote", Path("run") / RUNS[1], "-o", Path("run") / RUNS[0])
+    assert (code, Path("run", RUNS[0], "config.toml").read_text()) == (2, before)
+    assert "which is there already" in err
 
 
 def test_the_configuration_of_a_run_votes_with_other_seeds(archgrad, engine):
@@ -48,13 +52,14 @@ def test_the_configuration_of_a_run_votes_with_other_seeds(archgrad, engine):
     assert Path("again", "genotype.json").read_text() == Path("run", "genotype.json").read_text()
 
 
-def test_a_stopped_vote_goes_on(archgrad, engine):
+@pytest.mark.parametrize("command", ["resume", "compare"])
+def test_a_stopped_vote_goes_on(command, archgrad, engine):
     assert archgrad("search", *TINY, "-o", "whole")[0] == 0
     shutil.copytree("whole", "run")
     shutil.rmtree(Path("run", RUNS[1]))
     Path("run", "genotype.json").unlink()
     engine.submitted.clear()
-    code, out, err = archgrad("resume", "run")
+    code, out, err = archgrad(command, "run")
     assert (code, engine.submitted) == (0, RUNS[1:]), err
     assert "2 searches voted" in out
     assert Path("run", "genotype.json").read_text() == Path("whole", "genotype.json").read_text()
@@ -67,3 +72,8 @@ def test_the_time_is_for_all_searches(archgrad, engine, monkeypatch):
     )
     assert code == 0, err
     assert StudyFolder(Path("run")).plan().common["time_limit"] == pytest.approx(0.05)
+
+
+def test_an_estimate_is_of_one_search(archgrad):
+    code, _, err = archgrad("search", *TINY, "--dry-run")
+    assert (code, "--dry-run estimates one search" in err) == (2, True)

@@ -14,7 +14,7 @@ from archgrad.cli.fit import fit_with_progress, show_fit
 from archgrad.cli.search import run
 from archgrad.cli.select import select_with_progress, show_selection
 from archgrad.cli.train import show_training, train_with_progress
-from archgrad.cli.vote import VOTER, show_vote, vote_content
+from archgrad.cli.vote import is_vote, show_vote, vote_content
 from archgrad.config import read_run_config
 from archgrad.config.naming import config_with
 from archgrad.distributed.processes import joined
@@ -56,7 +56,7 @@ def _fit(folder: Path, given: _Given, console: Console, as_json: bool) -> None:
 def _study(folder: Path, given: _Given, console: Console, as_json: bool) -> None:
     with StudyProgress(errors()) as watch:
         study = run_study(folder, None, watch=watch, tell=lambda text: say(text, errors()))
-    if [one.name for one in study.plan.variants] == [VOTER]:
+    if is_vote(study):
         check_variants(study)
         print_result(vote_content([folder], folder), show_vote, as_json)
         return

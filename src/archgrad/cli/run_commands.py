@@ -86,10 +86,12 @@ def search(
     from archgrad.cli.console import print_result, say_loading
     from archgrad.config import SearchConfig
 
+    if dry_run and voters > 1:
+        raise UserError(f"--dry-run estimates one search, but --voters is {voters}; leave one of them out.")
     values = _options(given, settings or [], config)
     described = SearchConfig(**values)
     console = say_loading(as_json)
-    if voters > 1 and not dry_run:
+    if voters > 1:
         from archgrad.cli.vote import search_with_voters, show_vote
 
         print_result(search_with_voters(values, voters, out, console), show_vote, as_json)
@@ -383,6 +385,7 @@ def compare(
 
     say("loading PyTorch", errors())
     from archgrad.cli.compare import StudyProgress, begun_study, plan_of, show_study
+    from archgrad.cli.vote import is_vote, show_vote, vote_content
     from archgrad.errors import look_up
     from archgrad.studies.plan import split_names
     from archgrad.studies.study import check_variants, run_study
@@ -405,3 +408,5 @@ def compare(
         done = run_study(folder, plan, engine, given, watch, lambda text: say(text, errors()), dropped)
     show_study(done, measure, table, results())
     check_variants(done)
+    if is_vote(done) and table is None:
+        say(show_vote(vote_content([folder], folder)), results())

@@ -301,15 +301,15 @@ def vote(
         typer.Argument(metavar="DIR...", help="Run directories of searches that differ in their seeds, or a study."),
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the architecture here, for `archgrad train`. [-]")
+        Path | None, typer.Option("--out", "-o", help="New folder for the architecture, for `archgrad train`. [-]")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Let finished searches vote: derive one architecture from the mean of their mixtures."""
     from archgrad.cli.console import print_result
-    from archgrad.cli.vote import show_vote, vote_content
+    from archgrad.cli.vote import show_vote, vote_into
 
-    print_result(vote_content(runs, out), show_vote, as_json)
+    print_result(vote_into(runs, out), show_vote, as_json)
 
 
 def report(

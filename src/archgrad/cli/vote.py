@@ -21,19 +21,26 @@ from archgrad.loop.folder import read_records
 from archgrad.loop.prepare import DEFAULT_MINUTES
 from archgrad.report import draw
 from archgrad.spaces import Genotype
+from archgrad.studies import Study
 from archgrad.studies.plan import OWN
 from archgrad.studies.study import check_variants, planned, run_study
 from archgrad.studies.vote import vote, write_vote
+from archgrad.system.files import exists, list_folder
 from archgrad.tables import tables_for
 from archgrad.tasks import MetricInfo
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["VOTER", "search_with_voters", "show_vote", "vote_content"]
+__all__ = ["is_vote", "search_with_voters", "show_vote", "vote_content", "vote_into"]
 
-VOTER = "voter"
+_VOTER = "voter"
 """The one variant of a study whose runs vote."""
+
+
+def is_vote(study: Study) -> bool:
+    """Tell whether a study is that of searches that vote."""
+    return [one.name for one in study.plan.variants] == [_VOTER]
 
 
 def search_with_voters(options: Mapping[str, Any], voters: int, out: Path | None, console: Console) -> dict[str, Any]:
@@ -50,7 +57,7 @@ def search_with_voters(options: Mapping[str, Any], voters: int, out: Path | None
     if not config.is_sized:
         own["time_limit"] = (config.time_limit or DEFAULT_MINUTES) / rounds
     seeds = range(config.seed, config.seed + voters)
-    plan = planned({VOTER: {"method": config.method}}, list(seeds), [str(config.space)], [str(config.data)], own)
+    plan = planned({_VOTER: {"method": config.method}}, list(seeds), [str(config.space)], [str(config.data)], own)
     with run_folder(out, title(config), config.seed) as home:
         say(
             f"{voters} searches vote, {at_once} at once: seeds {seeds[0]} to {seeds[-1]}, run directory {home}", console
@@ -59,6 +66,13 @@ def search_with_voters(options: Mapping[str, Any], voters: int, out: Path | None
             study = run_study(home, plan, watch=watch, tell=lambda text: say(text, console))
     check_variants(study)
     return vote_content([study.folder.path], study.folder.path)
+
+
+def vote_into(runs: Sequence[Path], out: Path | None) -> dict[str, Any]:
+    """Let searches vote, and write the architecture into a new folder, if one is given."""
+    if out is not None and exists(out) and (not out.is_dir() or any(list_folder(out))):
+        raise UserError(f"-o is {str(out)[:150]!r}, which is there already; give a new folder.")
+    return vote_content(runs, out)
 
 
 def vote_content(runs: Sequence[Path], home: Path | None) -> dict[str, Any]:
