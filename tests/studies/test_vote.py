@@ -14,6 +14,7 @@ import archgrad as ag
 from archgrad.callbacks.mixture import MIXTURE
 from archgrad.config import SearchConfig
 from archgrad.config.resolve import method_of, space_of
+from archgrad.pages.studies import page_of_study
 from archgrad.system.run_kind import write_kind
 from tests.studies.in_process import TINY, InProcess
 
@@ -95,6 +96,8 @@ def test_a_real_study_of_one_method_votes(tmp_path: Path) -> None:
         mean = torch.stack([one.mixture[name][0] for one in results]).mean(0)
         torch.testing.assert_close(found.probabilities[name].float(), mean, atol=1e-4, rtol=0)
     assert found.own == tuple(one.genotype for one in results)
+    first = page_of_study(tmp_path / "study").found[0]
+    assert first.title == "voted by 3 searches"
 
 
 def test_the_last_stage_of_a_search_in_stages_votes(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from archgrad.studies.plan import PlannedRun
 from archgrad.studies.results import BenchmarkResults, TopArchitecture
 from archgrad.studies.summary import BenchmarkSummary, detail_table, main_table, pair_table
 from archgrad.studies.tables import ResultTable
+from archgrad.studies.vote import vote
 from archgrad.tables import find_latencies
 
 __all__ = ["page_of_study"]
@@ -51,7 +52,7 @@ def page_of_study(folder: Path, links: Mapping[Path, str] | None = None) -> Page
     measures = [one for at, one in enumerate(known) if at < _SHOWN or one.key in HEALTH]
     results, summaries, problem = _results(study)
     top, cells = _top(study), Cells()
-    found = _found(top[:_TOP], cells)
+    found = [*_voted(study, cells), *_found(top[:_TOP], cells)]
     drawn = _drawn(begun, groups, cells, measures)
     done = sum(run.read.finished for run in runs)
     return Page(
@@ -169,6 +170,19 @@ def _found(top: Sequence[TopArchitecture], cells: Cells) -> list[FoundCell]:
         for one, number in zip(top, numbers, strict=True)
         if number is not None
     ]
+
+
+def _voted(study: Study, cells: Cells) -> list[FoundCell]:
+    """Return what the mean of all mixtures decides, in a study of one method with several seeds."""
+    try:
+        found = vote(study.folder.path)
+    except ArchgradError:  # no run is finished, several methods are compared, or the method measures
+        return []
+    number, searches = cells.number(str(found.genotype)), len(found.runs)
+    if number is None or searches < 2:
+        return []
+    about = f"{found.agreement:.0%} of their own choices are those of the vote"
+    return [FoundCell(f"voted by {searches} searches", about, number)]
 
 
 def _about(one: TopArchitecture) -> str:
