@@ -39,6 +39,8 @@ def test_searches_vote_and_their_architecture_can_be_used(archgrad, engine):
     assert code == 0, err
     assert json.loads(out)["genotype"] == genotype
     assert Path("voted", "genotype.json").read_text() == Path("run", "genotype.json").read_text()
+    code, _, err = archgrad("inspect", "run")
+    assert (code, "`archgrad compare run --no-run` reports it" in err) == (2, True)
     before = Path("run", RUNS[0], "config.toml").read_text()
     code, _, err = archgrad("vote", Path("run") / RUNS[1], "-o", Path("run") / RUNS[0])
     assert (code, Path("run", RUNS[0], "config.toml").read_text()) == (2, before)

@@ -53,7 +53,13 @@ def inspect(
     """
     from archgrad.cli import inspect as run
     from archgrad.cli.console import errors, print_result
+    from archgrad.system.files import exists
 
+    if exists(folder / "study.toml"):
+        raise UserError(
+            f"{str(folder)[:150]} is a study; `archgrad compare {str(folder)[:150]} --no-run` reports it, and "
+            f"`archgrad inspect` each of its runs."
+        )
     device = options["device"]
     asked = {"hypergradient": hypergradient, "discretization": discretization, "layers": layers}
     kinds = [f"--{name}" for name, wanted in asked.items() if wanted]

@@ -22,6 +22,7 @@ from archgrad.loop.prepare import DEFAULT_MINUTES
 from archgrad.report import draw
 from archgrad.spaces import Genotype
 from archgrad.studies import Study
+from archgrad.studies.folder import StudyFolder
 from archgrad.studies.plan import OWN
 from archgrad.studies.study import check_variants, planned, run_study
 from archgrad.studies.vote import vote, write_vote
@@ -115,7 +116,16 @@ def show_vote(content: Mapping[str, Any]) -> str:
         lines.append(f"no majority chose {', '.join(near)}: other seeds may decide otherwise there")
     lines += ["", show_cell(content["genotype"]), f"searches   {_told(searches)}"]
     lines += [f"table      {text}" for text in content["table"]]
-    return "\n".join([*lines, *([] if run is None else ["", "next", f"  archgrad train {run}  # train and test it"])])
+    return "\n".join([*lines, *([] if run is None else ["", "next", *_next(run)])])
+
+
+def _next(run: str) -> list[str]:
+    """Return the next commands, each with a comment; a folder that has no searches has no page."""
+    steps = {f"archgrad train {run}": "train its network, and test it"}
+    if StudyFolder(Path(run)).exists():
+        steps[f"archgrad report {run}"] = "one page: the searches, and what they voted for"
+    width = max(map(len, steps))
+    return [f"  {command:<{width}}  # {why}" for command, why in steps.items()]
 
 
 def _told(searches: Sequence[Mapping[str, Any]]) -> str:
