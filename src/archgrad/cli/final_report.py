@@ -135,7 +135,7 @@ def _next(verdict: str, result: SearchResult, run: Path) -> list[str]:
                 steps[f"archgrad query {run}"] = f"its accuracy in the {table.title} table"
     if verdict == "healthy":
         again = f"archgrad search --config {run / 'config.toml'} --seed {config.seed + 1} --voters 4"
-        steps[again] = "four more seeds vote: trust what they agree on"
+        steps[again] = "what do four more seeds agree on?"
     steps[f"archgrad inspect {run}"] = "curves of the search"
     width = max(map(len, steps))
     return [f"{command:<{width}}  # {why}" for command, why in steps.items()]
