@@ -20,7 +20,7 @@ def example() -> dict[str, Any]:
 def test_classes_are_numbered_anew_and_turns_are_labels(example: dict[str, Any]) -> None:
     data = ag.data.digits()
     five = ag.data.ImageData("many", data.images.repeat(2, 1, 1, 1), data.labels.repeat(2), data.classes)
-    images, labels = example["of_classes"](five, (1, 3, 5, 7, 9))
+    images, labels = example["of_classes"](five, (1, 3, 5, 7, 9), 1000)
     assert len(images) == 1000
     assert labels.bincount().tolist() == [200] * 5
     turned, turns = example["rotated"](data.images[:8])
