@@ -32,7 +32,8 @@ half of the 4,096 cells without `none`.
 - **Missed.** {missed}.
 - **Stopping.** With the cell of the epoch before the first warning, the {warned} warned runs would have ended at
   {stopped:.2f} instead of {ended:.2f} %: a change of {change}. That is nearly what `--on-collapse stop`
-  does, which takes the last usable epoch. `--on-collapse switch` was not run.
+  does, which takes the last usable epoch.
+- **Switching.** {switching}
 """
 
 
@@ -68,8 +69,15 @@ def _row(text: str, said: list[Warned], collapsed: int) -> str:
     return f"| {text} | {len(said)} | {right} ({right / len(said):.2f}) | {right} ({right / collapsed:.2f}) |"
 
 
-def doctor_page(found: Mapping[str, Mapping[int, list[Record]]], worse: Callable[[float], float]) -> str:
-    """Return the page; ``worse`` is the share of cells, in per cent, that have a lower accuracy."""
+def doctor_page(
+    found: Mapping[str, Mapping[int, list[Record]]],
+    worse: Callable[[float], float],
+    switched: Mapping[int, list[Record]],
+) -> str:
+    """Return the page; ``worse`` is the share of cells, in per cent, that have a lower accuracy.
+
+    ``switched`` are runs of DARTS with ``--on-collapse switch``, by seed.
+    """
     runs = [
         Warned.of(f"`{variant}` seed {seed}", records, worse(records[-1][ACCURACY]) < 50)
         for variant, seeds in found.items()
@@ -100,4 +108,25 @@ def doctor_page(found: Mapping[str, Mapping[int, list[Record]]], worse: Callable
         stopped=mean(one.before for one in warned),
         ended=mean(one.end for one in warned),
         change=f"{changes.mean:+.2f} points (95 % interval {low:+.2f} to {high:+.2f})",
+        switching=_switching(found["darts"], switched),
+    )
+
+
+def _switching(before: Mapping[int, list[Record]], switched: Mapping[int, list[Record]]) -> str:
+    """Say what `--on-collapse switch` changes for DARTS, seed by seed."""
+    seeds = sorted(set(before) & set(switched))
+    if not seeds:
+        return "`--on-collapse switch` was not run."
+    ends = [(before[seed][-1], switched[seed][-1]) for seed in seeds]
+    count = sum(any("switched_from" in one for one in switched[seed]) for seed in seeds)
+    own, other = (mean(float(pair[at][ACCURACY]) for pair in ends) for at in (1, 0))
+    changes = summarize([float(after[ACCURACY]) - float(first[ACCURACY]) for first, after in ends])
+    low, high = changes.interval or (changes.mean, changes.mean)
+    fewer = mean(float(first["skips"]) - float(after["skips"]) for first, after in ends)
+    word = "it helps" if low > 0 else "it does harm" if high < 0 else "that it helps is not shown"
+    return (
+        f"Of {len(seeds)} runs of `darts --on-collapse switch` (`studies/switch.toml`) {count} went back and continued "
+        f"with layer\n  alignment. All {len(seeds)} end at {own:.2f} %, the same seeds without it at {other:.2f} %: "
+        f"{changes.mean:+.2f} points (95 % interval\n  {low:+.2f} to {high:+.2f}), {fewer:.1f} skip connections fewer; "
+        f"{word}."
     )

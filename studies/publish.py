@@ -1,10 +1,10 @@
 """Write what the main study has found from its stored results: ``python studies/publish.py``.
 
 ``docs/results`` gets ``main.md`` with the tables, ``claims.md`` with what the papers claim, ``doctor.md`` with how
-often the doctor was right, ``patient.md`` and ``vote.md`` with what patience and votes are worth, and ``macro.md`` with
-what is found in chains; ``docs/images/main.svg`` is the figure, and ``README.md`` gets the lines between its two
-marks. Nothing in them is typed by hand. The shares of worse cells need the tables of NAS-Bench-201 and NAS-Bench-Macro
-under ARCHGRAD_DATA.
+often the doctor was right, ``patient.md`` and ``vote.md`` with what patience and votes are worth, ``macro.md`` with
+what is found in chains, and ``latency.md`` with what is found for a device. ``docs/images`` gets their figures, and
+``README.md`` the lines between its two marks. Nothing in them is typed by hand. The tables of NAS-Bench-201 and
+NAS-Bench-Macro are those under ARCHGRAD_DATA.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from claims import claims_page
 from doctor import doctor_page
+from latencies import draw_front, ends_of, latency_page
 from votes import Found, votes_page
 
 from archgrad import tables
@@ -33,14 +34,16 @@ HERE = Path(__file__).parent
 PAGE, CLAIMS, FIGURE = Path("docs/results/main.md"), Path("docs/results/claims.md"), Path("docs/images/main.svg")
 DOCTOR, PATIENT, README = Path("docs/results/doctor.md"), Path("docs/results/patient.md"), Path("README.md")
 MACRO, VOTE = Path("docs/results/macro.md"), Path("docs/results/vote.md")
+LATENCY, FRONT = Path("docs/results/latency.md"), Path("docs/images/latency.svg")
 BEGIN, END = "<!-- written by studies/publish.py -->\n", "<!-- end -->\n"
 CIFAR10, CIFAR100 = "oracle_cifar10_test_200ep", "oracle_cifar100_test_200ep"
 DRAWN = ("darts", "idarts", "amended", "gaea-simultaneous", "lambda-darts")
 """DARTS and a method of each of the four papers."""
 FEWEST = 5
 """Fewer seeds have no interval here: theirs would be wider than all accuracies."""
-EARLY = 10
-"""The epoch that the end is compared with."""
+EARLY, EPOCHS = 10, 40
+"""The epoch that the end is compared with, and the last one."""
+SECONDS = HERE / "results" / "seconds.json"
 COLUMNS = (
     "variant", "seeds", f"epoch {EARLY}", "end: CIFAR-10", "worst seed", "CIFAR-100", "worse cells", "skips", "entropy",
     "minutes",
@@ -72,6 +75,19 @@ correction over all pairs of variants of the study; up to six seeds cannot reach
 the full size of the benchmark, as the papers print it.
 
 ![accuracy of the current cell over 40 epochs](../images/main.svg)
+
+## At equal time
+
+All of these searches have the same steps of α; some take much longer for them. Here each has the time of `darts`.
+
+| variant | an epoch, times that of `darts` | epochs in its time | CIFAR-10 then | against DARTS |
+|---|---|---|---|---|
+{equal_time}
+
+Seconds of an epoch: a few steps on one idle core (`python studies/seconds.py studies/main.toml -o
+studies/results/seconds.json`), without measurements. The cell is that at which the search of 40 epochs stood then; a
+search that is planned for so many epochs would let its learning rate fall earlier. Faster variants are shown at their
+end.
 """
 PATIENT_TEXT = """\
 # Is patience worth it?
@@ -221,7 +237,30 @@ def page(found: dict[str, Runs]) -> str:
         compared_head="| variant | since epoch 10 | against DARTS | p | published |\n|---|---|---|---|---|",
         compared="\n".join(compared(found)),
         early=EARLY,
+        equal_time="\n".join(equal_time(found)),
     )
+
+
+def equal_time(found: dict[str, Runs]) -> list[str]:
+    """Return a line for each variant whose epochs were timed: its cell when it has had the time of DARTS."""
+    seconds = json.loads(SECONDS.read_text(encoding="utf-8"))
+    ends = {seed: records[-1][CIFAR10] for seed, records in found["darts"].items()}
+    lines = []
+    for variant, runs in found.items():
+        if variant in seconds:
+            ratio = seconds[variant] / seconds["darts"]
+            epochs = min(int(EPOCHS / ratio), EPOCHS)
+            then = {seed: runs[seed][epochs - 1][CIFAR10] for seed in sorted(runs)}
+            ahead = [value - ends[seed] for seed, value in then.items() if seed in ends and variant != "darts"]
+            cells = (
+                f"`{variant}`",
+                f"{ratio:.2f}",
+                f"{epochs}",
+                spread([*then.values()]),
+                signed(ahead) if ahead else "–",
+            )
+            lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def patient_page(before: Runs, after: Runs) -> str:
@@ -320,11 +359,16 @@ def main() -> None:
     to, found, chains = parser.parse_args().to, read_runs("main"), read_runs("macro")
     (to / PAGE).write_text(page(found), encoding="utf-8")
     (to / CLAIMS).write_text(claims_page(found, chains), encoding="utf-8")
-    (to / DOCTOR).write_text(doctor_page(found, worse_share()), encoding="utf-8")
+    (to / DOCTOR).write_text(
+        doctor_page(found, worse_share(), read_runs("switch").get("darts-switch", {})), encoding="utf-8"
+    )
     patient = patient_page(found["gaea-simultaneous"], read_runs("patient")["gaea-patient"])
     (to / PATIENT).write_text(patient, encoding="utf-8")
     (to / MACRO).write_text(macro_page(chains), encoding="utf-8")
     (to / VOTE).write_text(vote_page(), encoding="utf-8")
+    ends = ends_of(read_runs("latency"))
+    (to / LATENCY).write_text(latency_page(ends, spread), encoding="utf-8")
+    draw_front(ends, to / FRONT)
     draw(found, to / FIGURE)
     before, _, rest = (HERE.parent / README).read_text(encoding="utf-8").partition(BEGIN)
     (to / README).write_text(before + BEGIN + front(found) + END + rest.partition(END)[2], encoding="utf-8")

@@ -19,11 +19,13 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "studies"))
 from claims import Claim, claims_page
 from collect import collect, restore
 from doctor import Warned, doctor_page
+from latencies import ends_of, latency_page
 from publish import (
     BEGIN,
     CLAIMS,
     DOCTOR,
     END,
+    LATENCY,
     MACRO,
     PAGE,
     PATIENT,
@@ -34,6 +36,7 @@ from publish import (
     page,
     patient_page,
     read_runs,
+    spread,
     vote_page,
     worse_share,
 )
@@ -46,7 +49,11 @@ def test_page_and_readme_have_the_stored_runs_of_the_main_study() -> None:
     home, found = Path(__file__).parents[2], read_runs("main")
     written, claims, readme = ((home / name).read_text(encoding="utf-8") for name in (PAGE, CLAIMS, README))
     assert claims_page(found, read_runs("macro")) == claims, "run `python studies/publish.py`"
-    assert doctor_page(found, worse_share()) == (home / DOCTOR).read_text(encoding="utf-8"), "run `studies/publish.py`"
+    switched = read_runs("switch").get("darts-switch", {})
+    doctor = (home / DOCTOR).read_text(encoding="utf-8")
+    assert doctor_page(found, worse_share(), switched) == doctor, "run `python studies/publish.py`"
+    latency = latency_page(ends_of(read_runs("latency")), spread)
+    assert latency == (home / LATENCY).read_text(encoding="utf-8"), "run `python studies/publish.py`"
     patient = patient_page(found["gaea-simultaneous"], read_runs("patient")["gaea-patient"])
     assert patient == (home / PATIENT).read_text(encoding="utf-8"), "run `python studies/publish.py`"
     assert macro_page(read_runs("macro")) == (home / MACRO).read_text(encoding="utf-8"), "run `studies/publish.py`"
