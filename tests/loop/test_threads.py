@@ -15,6 +15,7 @@ from archgrad.config import SearchConfig
 from archgrad.config.resolve import resolve
 from archgrad.loop import estimate
 from archgrad.loop.estimate import choose_threads, usable_cores
+from archgrad.loop.prepare import prepare
 from archgrad.loop.run import Run
 
 DATA = ag.data.digits(limit=40)
@@ -45,6 +46,17 @@ def test_more_threads_are_taken_while_they_are_faster(
     monkeypatch.setattr(estimate, "usable_cores", lambda: 6)
     monkeypatch.setattr(estimate, "_seconds", lambda *args: seconds[torch.get_num_threads()])
     assert choose_threads(PARTS, DATA) == chosen == torch.get_num_threads()
+
+
+@pytest.mark.parametrize(("method", "told"), [("gaea-simultaneous", True), ("random-nas", False)])
+def test_cores_that_one_search_cannot_use_are_told(method: str, told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(estimate, "usable_cores", lambda: 2)
+    monkeypatch.setattr(estimate, "_seconds", lambda *args: float(torch.get_num_threads()))
+    prepare(replace(CONFIG, method=method, threads=None), tell=lines.append)
+    expected = "1 thread (--threads)"
+    expected += ", more are not faster; --voters 2 searches 2 times at once, and lets the searches vote" if told else ""
+    assert expected in lines
 
 
 def test_real_steps_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:

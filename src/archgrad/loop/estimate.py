@@ -29,7 +29,16 @@ from archgrad.recipes import published_run
 from archgrad.system import random_streams
 from archgrad.system.devices import usable_device
 
-__all__ = ["OVERHEAD", "Estimate", "choose_threads", "estimate", "published_seconds", "step_seconds", "usable_cores"]
+__all__ = [
+    "OVERHEAD",
+    "Estimate",
+    "choose_threads",
+    "cores_for_threads",
+    "estimate",
+    "published_seconds",
+    "step_seconds",
+    "usable_cores",
+]
 
 OVERHEAD = 1.25
 """The time of an epoch relative to its steps: measurements and checkpoints add to it."""
@@ -149,11 +158,8 @@ def choose_threads(parts: ResolvedSearch, data: Data) -> int:
     environment fixes (OMP_NUM_THREADS) stays, and so does that of a search on another device than the CPU.
     """
     device = usable_device(parts.config.device)
-    fixed = any(os.environ.get(name) for name in _VARIABLES) or device.type != "cpu"
-    place = launched()
-    here = 1 if place is None else place.local_size  # processes of this search that share the machine
-    most = torch.get_num_threads() if fixed else max(usable_cores() // here, 1)
-    best = most if fixed else 1
+    cores = cores_for_threads(parts.config.device)
+    best, most = (1, cores) if cores else (torch.get_num_threads(),) * 2
     torch.set_num_threads(best)
     if best < most:
         *_, last = example_stages(parts)
@@ -162,6 +168,14 @@ def choose_threads(parts: ResolvedSearch, data: Data) -> int:
             best = _fastest(experiment, most)
     torch.set_num_threads(best)
     return best
+
+
+def cores_for_threads(device: str) -> int:
+    """Return the number of cores for threads of this process; 0 where the environment or the device settles it."""
+    if any(os.environ.get(name) for name in _VARIABLES) or usable_device(device).type != "cpu":
+        return 0
+    place = launched()
+    return max(usable_cores() // (1 if place is None else place.local_size), 1)  # its processes share the machine
 
 
 def _fastest(experiment: Experiment, most: int) -> int:

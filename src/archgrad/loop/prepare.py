@@ -16,9 +16,10 @@ from archgrad.config.images import published_lines
 from archgrad.config.resolve import ResolvedSearch, resolve
 from archgrad.config.search_config import SIZE_FIELDS
 from archgrad.data import Data
+from archgrad.distributed.environment import launched
 from archgrad.distributed.processes import processes
 from archgrad.errors import ImageSizeError
-from archgrad.loop.estimate import choose_threads
+from archgrad.loop.estimate import choose_threads, cores_for_threads
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.global_state import own_threads
 from archgrad.loop.sizes import SEARCH_PIXELS, candidate_sizes, fit_sizes, seen_images, sized
@@ -66,12 +67,20 @@ def prepare(
             data = config.load_data() if config.limit or config.search_size else data
         if config.threads is None:
             threads = choose_threads(parts, data) if begun is None else torch.get_num_threads()
-            tell(f"{counted(threads, 'thread')} (--threads)")
+            tell(f"{counted(threads, 'thread')} (--threads){_about_idle_cores(parts, threads)}")
             parts = replace(parts, config=replace(config, threads=threads))
         parts, sources = _with_oracles(parts, datasets, tell) if processes().rank == 0 else (parts, "")
         for line in published_lines(parts, data) if config.published else ():
             tell(line)
         return replace(Experiment.of(parts, data, begun), tables=sources)
+
+
+def _about_idle_cores(parts: ResolvedSearch, threads: int) -> str:
+    """Say how to use the cores that more threads of one search would not."""
+    times = cores_for_threads(parts.config.device) // threads
+    if times < 2 or launched() is not None or parts.method.discretizer.measures:
+        return ""
+    return f", more are not faster; --voters {times} searches {times} times at once, and lets the searches vote"
 
 
 def _sized_as(config: SearchConfig, begun: SearchConfig) -> SearchConfig:
