@@ -106,7 +106,7 @@ def test_decisions_by_time_are_made_once(tmp_path: Path, monkeypatch: pytest.Mon
             plan=plan, precision=None, budget="1s", out=home, interruptible=True, callbacks=[killer], tell=killer.tell
         )
     decisions = json.loads((home / "fit.json").read_text())["decisions"]
-    assert set(decisions) == {"threads", "precision", "candidates", "round-1", "final"}
+    assert set(decisions) == {"threads", "precision-resnet", "precision-nasbench201", "candidates", "round-1", "final"}
     monkeypatch.setattr(fit_trainings, "epoch_seconds", lambda *args: pytest.fail("it is decided"))
     result = ag.resume(home)
     assert result.selection.final.epochs == decisions["final"][0]

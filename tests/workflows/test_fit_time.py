@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from archgrad.config.resolve import space_of
 from archgrad.data import Augmentation
 from archgrad.errors import DivergedError
 from archgrad.spaces import Cost, NASBench201
@@ -196,6 +197,23 @@ def test_trainings_are_in_bfloat16_where_that_is_clearly_faster(
     machine.fit(DATA, 300.0, **given)
     assert {one.config.precision for one in machine.trainings} == {wanted}
     assert 0.85 <= machine.now / 300 <= 1.05
+
+
+def test_each_kind_of_network_has_its_own_precision(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPUs train depthwise convolutions more slowly in bfloat16."""
+    usual = machine.seconds_of
+
+    def seconds_of(config: Any, images: int) -> float:
+        depthwise = space_of(config).name == "mobilenet" or "mobilenet" in str(getattr(space_of(config), "of", ""))
+        return usual(config, images) * (4 if depthwise and config.precision == "bf16" else 1)
+
+    machine.bf16_gain = 2.0
+    monkeypatch.setattr(machine, "seconds_of", seconds_of)
+    machine.fit(DATA, 1800.0)
+    found = {(kind_of(one), one.config.precision) for one in machine.trainings}
+    assert {("resnet", "bf16"), ("mobilenet", "32"), ("searched", "bf16")} <= found
+    assert len({kind for kind, _ in found}) == len(found)
+    assert any("networks of resnet train in bfloat16" in line for line in machine.told)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ class FitTrainings:
         limit = {"limit": length.images} if length.images < len(data) else {}
         options = {**self.options, "seed": self.seed, "test": test, "settings": own, **limit, **changes}
         if "precision" not in options:
-            options["precision"] = self._precision()
+            options["precision"] = self._precision(one)
         return one.training(data, length, options)
 
     def carry_out(self, candidate: Candidate, training: Training, length: Length, place: str) -> TrainResult:
@@ -115,15 +115,14 @@ class FitTrainings:
 
     def rate(self, candidate: Candidate) -> float:
         """Return how many images per second a network trains: in its last training, or in a few measured steps."""
-        precision = self.options.get("precision") or self._precision()  # its choice may measure the rate
+        precision = self.options.get("precision") or self._precision(candidate)  # its choice may measure the rate
         if candidate.network not in self.rates:
             self.rates[candidate.network] = self._measured(candidate, precision)
         return self.rates[candidate.network]
 
-    def _precision(self) -> str:
-        """Return the precision that suits this machine."""
-        one = reference(self.images.train.image_size)
-        chosen: str = self.decide("precision", lambda: self._faster(one))
+    def _precision(self, one: Candidate) -> str:
+        """Return the precision that suits networks of this kind on this machine."""
+        chosen: str = self.decide(f"precision-{one.space}", lambda: self._faster(one))
         return chosen
 
     def _faster(self, one: Candidate) -> str:
@@ -135,7 +134,7 @@ class FitTrainings:
         chosen = "bf16" if rates["32"] < _FASTER * rates["bf16"] else "32"
         self.rates[one.network] = rates[chosen]
         if chosen == "bf16":
-            self.tell("networks train in bfloat16, which is faster here")
+            self.tell(f"networks of {one.space} train in bfloat16, which is faster here")
         return chosen
 
     def _measured(self, one: Candidate, precision: str) -> float:
