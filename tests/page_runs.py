@@ -101,6 +101,7 @@ def make_fit(folder: Path, classes: int = 3) -> Path:
             },
             "tests": {
                 "classes": names, "trained": [40] * classes, "confusion": counts, "worst": [worst], "latency": 0.002,
+                "chance": 100 / classes,
             },
         },
     )  # fmt: skip

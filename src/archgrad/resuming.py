@@ -30,7 +30,7 @@ _TAKES: Mapping[RunKind, tuple[str, ...]] = {
     "search": ("space", "method", "data", "task", "workers"),
     "training": _TRAINED,
     "selection": _TRAINED,
-    "fit": ("data", "test", "workers"),
+    "fit": ("data", "test", "task", "workers"),
     "blackbox": (),
     "study": (),
 }

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import archgrad as ag
@@ -30,7 +31,7 @@ def test_a_fit_says_what_it_found_and_exports_it(archgrad, planned, tmp_path):
     assert "80 images of 10 classes at 8×8 pixels" in out
     assert "lr = " not in out
     lines = dict(line.split(maxsplit=1) for line in out.splitlines()[-8:])
-    assert "% of 20 test images (95 % interval" in lines["accuracy"]
+    assert "% on 20 test images (95 % interval" in lines["accuracy"]
     assert lines["report"] == "runs/fit-seed0/report.html"
     assert lines["model"] == f"runs/fit-seed0/model, {tmp_path / 'net.onnx'}"
     assert ag.Model.load("runs/fit-seed0").classes == tuple("0123456789")
@@ -117,6 +118,25 @@ def test_class_weights_are_an_option(archgrad, planned, tmp_path):
     assert "if all classes count alike" in Path("run", "report.html").read_text()
     for home in ("run", "run/final"):
         assert 'class_weights = "balanced"' in Path(home, "config.toml").read_text()
+
+
+def test_a_regression_from_the_command_line(archgrad, planned, tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (70, 8, 8), dtype=np.uint8)
+    np.savez("light.npz", x_train=pixels, y_train=pixels.mean((1, 2)) / 25 - 5)
+    command = ("fit", "--data", "npz:light.npz", "--task", "regression", "--set", "task.delta=0.5", "--threads", 1)
+    code, out, err = archgrad(*command, "-o", "run")
+    assert code == 0, err
+    assert any(line.startswith("rmse ") and "on 14 test images (95 % interval" in line for line in out.splitlines())
+    assert "accuracy" not in out
+    assert "reaches a test rmse of" in Path("run", "report.html").read_text()
+    for words, text in {("inspect", "run"): "rmse", ("plot", "run"): "train_rmse", ("resume", "run"): "rmse"}.items():
+        code, out, err = archgrad(*words)
+        assert (code, text in out) == (0, True), err + out
+    picture = write_images(tmp_path / "pictures", 1) / "dark" / "0.png"
+    assert "numbers" in archgrad("predict", "run/model", picture, "--json")[1]
+    code, _, err = archgrad("fit", "--data", "npz:light.npz", "--task", "multilabel", "-o", "other")
+    assert (code, "the task multilabel needs [N, labels]" in " ".join(err.split())) == (2, True)
+    assert not Path("other").exists()
 
 
 @pytest.mark.parametrize(

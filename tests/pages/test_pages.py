@@ -229,8 +229,10 @@ def test_every_edge_has_its_probabilities(tmp_path: Path) -> None:
 
 def test_a_fit_has_its_classes_mistakes_rounds_and_curves(tmp_path: Path) -> None:
     page = page_of(make_fit(tmp_path / "fit"))
-    assert page.verdict.startswith("ResNet-20 is right on 90.90 % of 33 test images (95 % interval 85.00 to 95.00)")
-    assert dict(page.facts)["always the commonest class"] == "33.33 %"
+    assert page.verdict.startswith(
+        "ResNet-20 reaches a test accuracy of 90.90 % on 33 images (95 % interval 85.00 to 95.00)"
+    )
+    assert dict(page.facts)["best constant prediction"] == "33.33 %"
     assert [(one.tested, one.right, one.trained) for one in page.classes] == [(11, 10, 40)] * 3
     assert page.mistakes[0] == (HOSTILE, "class 1", 1)
     assert page.examples[0].name == f"{HOSTILE}/7.png"

@@ -13,7 +13,8 @@ from archgrad.config.resolve import space_of
 from archgrad.data import ImageData
 from archgrad.spaces import MOBILENET, RESNET, Cost, Genotype, NASBench201
 from archgrad.tasks import MetricInfo
-from archgrad.workflows import TrainedSeed, Training, TrainResult, candidates, fit_steps, limits, pacing
+from archgrad.workflows import TrainedSeed, Training, TrainResult, candidates, fit_steps, fit_trainings, limits, pacing
+from archgrad.workflows import mirrored as mirror
 from archgrad.workflows.candidates import shape_of
 from archgrad.workflows.fit import run_fit
 from archgrad.workflows.fit_folder import FitFolder
@@ -56,16 +57,18 @@ class Machine:
         self.value, self.mirrored = lambda training: 50.0, 0.0
         self.trainings: list[Training] = []
         monkeypatch.setattr(pacing.time, "monotonic", lambda: self.now)
-        for name in ("run_training", "run_search", "fit_sizes", "epoch_seconds", "choose_threads"):
+        for name in ("run_search", "fit_sizes", "choose_threads"):
             monkeypatch.setattr(fit_steps, name, getattr(self, name))
+        for name in ("run_training", "epoch_seconds"):
+            monkeypatch.setattr(fit_trainings, name, getattr(self, name))
         monkeypatch.setattr(fit_steps, "outputs_on", self.outputs)
-        monkeypatch.setattr(fit_steps, "mirror_statistic", lambda model, data: self.mirrored)
-        for module in (candidates, fit_steps, limits):
+        monkeypatch.setattr(mirror, "mirror_statistic", lambda model, data, task: self.mirrored)
+        for module in (candidates, fit_trainings, limits):
             monkeypatch.setattr(module, "cost_of", rough_cost)
 
     def seconds_of(self, config: Any, images: int) -> float:
         space: Any = space_of(config)
-        madds = rough_cost(space.base, space.fixed, shape_of(config.data)).multiply_adds
+        madds = rough_cost(space.base, space.fixed, shape_of(config.data, config.data.num_classes)).multiply_adds
         return images * (3 * madds / self.speed / (self.bf16_gain if config.precision == "bf16" else 1.0) + 1e-5)
 
     def choose_threads(self, parts: Any, data: Any) -> int:
@@ -93,9 +96,15 @@ class Machine:
             taken = self.seconds_of(config, length)
             self.now += taken + self.overhead
             self.spans.append((place.get("out") or "", taken))
-            test = None if training.test == "none" else {"accuracy": self.value(training)}
+            test, outputs = None, None
+            if training.test != "none":
+                test, tests = {"accuracy": self.value(training)}, training.test
+                right = torch.arange(len(tests)) < len(tests) * test["accuracy"] / 100
+                outputs = torch.eye(tests.num_classes)[
+                    torch.where(right, tests.targets, 1 - tests.targets.clamp(max=1))
+                ]
             history = ({"seconds": taken / config.epochs},) * config.epochs
-            runs.append(TrainedSeed(seed, MODEL, history, taken, None, test))
+            runs.append(TrainedSeed(seed, MODEL, history, taken, None, test, outputs=outputs))
         space: Any = training.network
         info = MetricInfo("accuracy", True, "%")
         return TrainResult(space.base, space.fixed, config.epochs, Cost(1, 1), info, tuple(runs))

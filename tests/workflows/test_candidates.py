@@ -14,15 +14,16 @@ from tests.models.trained import model_of
 from tests.workflows.fake_fit import FOUND, pictures
 
 WORK = 4e7
+SHAPE = shape_of(pictures(10, 32), 10)
 NONE = Limits.of(None, None, None)
 
 
 def of_kinds(size: int = 32, limits: Limits = NONE, work: float = WORK) -> dict[str, Candidate]:
-    return {one.space: one for one in network_candidates([FOUND], pictures(10, size), work, limits, 4)}
+    return {one.space: one for one in network_candidates([FOUND], {**SHAPE, "image_size": size}, work, limits, 4)}
 
 
 def test_four_kinds_compete() -> None:
-    found = network_candidates([FOUND], pictures(10, 32), WORK, NONE, 4)
+    found = network_candidates([FOUND], SHAPE, WORK, NONE, 4)
     assert [str(one) for one in found] == [
         "ResNet-20, 16 channels, 32 pixels",
         "searched cell, 1 cell per stage, 24 channels, 32 pixels",
@@ -32,10 +33,7 @@ def test_four_kinds_compete() -> None:
 
 
 def test_a_mobilenet_has_a_quarter_of_the_multiply_adds() -> None:
-    data = pictures(10, 32)
-    madds = {
-        name: cost_of(one.sized, one.parsed, shape_of(data)).multiply_adds for name, one in of_kinds(work=4e8).items()
-    }
+    madds = {name: cost_of(one.sized, one.parsed, SHAPE).multiply_adds for name, one in of_kinds(work=4e8).items()}
     assert 0.2 < madds["mobilenet"] / madds["resnet"] < 0.3
 
 
@@ -50,7 +48,7 @@ def test_the_stem_of_a_mobilenet_suits_the_images(size: int, stem: str) -> None:
 
 def test_a_mobilenet_keeps_the_limits() -> None:
     one = of_kinds(limits=Limits.of("50k", None, None))["mobilenet"]
-    assert cost_of(one.sized, one.parsed, shape_of(pictures(10, 32))).parameters <= 50_000
+    assert cost_of(one.sized, one.parsed, SHAPE).parameters <= 50_000
 
 
 @pytest.mark.parametrize(
@@ -61,6 +59,6 @@ def test_a_mobilenet_keeps_the_limits() -> None:
 def test_a_trained_model_of_any_space_competes(tmp_path: Path, space: SearchSpace) -> None:
     model = model_of(space)
     model.save(tmp_path)
-    one = pretrained(tmp_path, pictures(10, 8), NONE)
+    one = pretrained(tmp_path, {**SHAPE, "image_size": 8}, NONE)
     assert (one.sized, one.parsed) == (space, model.genotype)
     assert str(one).startswith(f"the model in {tmp_path}")

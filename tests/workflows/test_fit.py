@@ -19,8 +19,8 @@ from archgrad.errors import DiskError, SearchInterrupted, UserError
 from archgrad.loop.folder import read_records
 from archgrad.system.run_kind import write_kind
 from archgrad.workflows import fit as fit_module
-from archgrad.workflows import fit_steps
-from archgrad.workflows.candidates import pretrained
+from archgrad.workflows import fit_steps, fit_trainings
+from archgrad.workflows.candidates import pretrained, shape_of
 from archgrad.workflows.fit_plan import FitPlan, load_images
 from archgrad.workflows.fit_report import FitResult
 from archgrad.workflows.limits import Limits
@@ -58,7 +58,7 @@ def test_a_fit_leaves_a_model_a_report_and_its_result(done: FitResult) -> None:
     model = ag.Model.load(done.folder)
     assert torch.equal(model.logits(model.preprocessing.normalization(done.tests.images)), done.outputs)  # type: ignore[attr-defined]
     assert model.about["interval"] == list(done.interval)
-    assert f"{done.accuracy:.2f} % of 20 test images" in (done.folder / "report.html").read_text()
+    assert f"{done.accuracy:.2f} % on 20 images" in (done.folder / "report.html").read_text()
 
 
 def test_test_images_train_and_rank_nothing(done: FitResult, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_a_killed_fit_continues_to_the_same_bits(done: FitResult, tmp_path: Path
 
 def test_decisions_by_time_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Measured times differ after a resume, and the sizes and epochs that hang on them must not."""
-    monkeypatch.setattr(fit_steps, "epoch_seconds", lambda *args: 10.0)
+    monkeypatch.setattr(fit_trainings, "epoch_seconds", lambda *args: 10.0)
     killer, home = Killer("training the winner"), tmp_path / "fit"
     plan = FitPlan(8, search_epochs=0, channels=2, networks=2, variants=0)
     with pytest.raises(SearchInterrupted):
@@ -106,8 +106,8 @@ def test_decisions_by_time_are_made_once(tmp_path: Path, monkeypatch: pytest.Mon
             plan=plan, precision=None, budget="1s", out=home, interruptible=True, callbacks=[killer], tell=killer.tell
         )
     decisions = json.loads((home / "fit.json").read_text())["decisions"]
-    assert set(decisions) == {"threads", "precision", "candidates", "round-1", "final"}
-    monkeypatch.setattr(fit_steps, "epoch_seconds", lambda *args: pytest.fail("it is decided"))
+    assert set(decisions) == {"threads", "precision-resnet", "precision-nasbench201", "candidates", "round-1", "final"}
+    monkeypatch.setattr(fit_trainings, "epoch_seconds", lambda *args: pytest.fail("it is decided"))
     result = ag.resume(home)
     assert result.selection.final.epochs == decisions["final"][0]
     assert result.total > 0
@@ -236,7 +236,7 @@ IMAGES = torch.arange(60 * 64).remainder(256).to(torch.uint8).view(60, 1, 8, 8)
     ("data", "changes", "message"),
     [
         ((IMAGES, torch.zeros(60, dtype=torch.int64)), {}, "has 1 class; give data with at least 2"),
-        ((IMAGES, torch.linspace(0, 1, 60)), {}, "the targets of .* are no classes, which fit needs"),
+        ((IMAGES, torch.linspace(0, 1, 60)), {}, "targets of .* are no classes, which the task classification needs"),
         ("digits", {"limit": 40}, "there are 8 images to test the model; give at least 10"),
         ("digits", {"budget": "soon"}, "budget is 'soon'; write a positive time with s, m, h or d"),
         ("digits", {"budget": 0}, "budget is '0'; write a positive time"),
@@ -270,7 +270,7 @@ def test_a_full_disk_names_the_whole_fit(tmp_path: Path, monkeypatch: pytest.Mon
         raise DiskError(f"the run folder {home}/final cannot be written (full); then `archgrad resume {home}/final`.")
 
     with monkeypatch.context() as patched:
-        patched.setattr(fit_steps, "run_training", full)
+        patched.setattr(fit_trainings, "run_training", full)
         with pytest.raises(DiskError, match=re.escape(f"then `archgrad resume {home}` continues.")):
             small_fit(out=home, plan=ONE)
     assert ag.resume(home).folder == home
@@ -308,5 +308,5 @@ def test_a_trained_model_keeps_its_stem(tmp_path: Path) -> None:
     images = ag.data.digits(limit=40)
     small = {"channels": 2, "cells": 3, "stem": "imagenet", "epochs": 1, "batch_size": 20}
     ag.train("mobilenet", "mobilenet", images, out=tmp_path / "run", **small)
-    found, space = pretrained(tmp_path / "run", images, Limits()), ag.Model.load(tmp_path / "run").space
+    found, space = pretrained(tmp_path / "run", shape_of(images, 10), Limits()), ag.Model.load(tmp_path / "run").space
     assert found.sized == found.training(images, Length(1, 40), {}).network.base == space

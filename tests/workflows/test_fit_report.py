@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from archgrad.data import ImageData
 from archgrad.spaces import Cost, Genotype, NASBench201
-from archgrad.tasks import MetricInfo
+from archgrad.tasks import ACCURACY
 from archgrad.workflows import TrainedSeed, TrainResult, fit_report
 from archgrad.workflows.candidates import Candidate
 from archgrad.workflows.fit_report import FitResult, OverSeeds, SearchAdded, confusion, describe_test, worst
@@ -34,9 +35,12 @@ def result_of(outputs: Tensor, targets: Tensor, classes: tuple[str, ...], channe
     """Return a fit with these outputs, of which nothing was trained."""
     images = torch.arange(len(targets) * channels * 16).to(torch.uint8).view(-1, channels, 4, 4)
     files = tuple(f"photos/{number}.png" for number in range(len(targets)))
-    tests, model, metric = ImageData("tests", images, targets, classes, files=files), model_of(SPACE), MetricInfo()
+    tests, metric = ImageData("tests", images, targets, classes, files=files), ACCURACY
+    model = replace(model_of(SPACE), classes=classes)
     history = tuple({"train_accuracy": 10.0 * number} for number in range(3))
-    final = TrainResult(SPACE, CELL, 3, Cost(2000, 30_000), metric, (TrainedSeed(0, model, history, 61.0),))
+    final = TrainResult(
+        SPACE, CELL, 3, Cost(2000, 30_000), metric, (TrainedSeed(0, model, history, 61.0, None, {"accuracy": 50.0}),)
+    )
     interval = accuracy_interval(int((outputs.argmax(1) == targets).sum()), len(targets))
     one = Candidate("nasbench201", str(CELL), 2, 1, 4, searched=True)
     rounds = (Round((Ranked(str(one), CELL, 81.5, 10.0, 4), Ranked("ResNet-8", CELL, 79.0, 10.5, 7)), 1),)
@@ -59,9 +63,10 @@ def test_the_confusion_is_counted() -> None:
 
 
 def test_the_worst_are_those_that_it_was_most_sure_of() -> None:
-    assert worst(OUTPUTS, LABELS) == [2, 4, 1]
-    assert worst(OUTPUTS, LABELS, 2) == [2, 4]
-    found = describe_test(result_of(OUTPUTS, LABELS, NAMES))["worst"]
+    result = result_of(OUTPUTS, LABELS, NAMES)
+    assert worst(result) == [2, 4, 1]
+    assert worst(result, 2) == [2, 4]
+    found = describe_test(result)["worst"]
     told = [(one["name"], one["true"], one["called"], round(one["probability"], 2)) for one in found]
     assert told == [
         ("photos/2.png", "cat", "dog", 0.99),

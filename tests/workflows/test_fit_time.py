@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from archgrad.config.resolve import space_of
 from archgrad.data import Augmentation
 from archgrad.errors import DivergedError
 from archgrad.spaces import Cost, NASBench201
@@ -198,6 +199,23 @@ def test_trainings_are_in_bfloat16_where_that_is_clearly_faster(
     assert 0.85 <= machine.now / 300 <= 1.05
 
 
+def test_each_kind_of_network_has_its_own_precision(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPUs train depthwise convolutions more slowly in bfloat16."""
+    usual = machine.seconds_of
+
+    def seconds_of(config: Any, images: int) -> float:
+        depthwise = space_of(config).name == "mobilenet" or "mobilenet" in str(getattr(space_of(config), "of", ""))
+        return usual(config, images) * (4 if depthwise and config.precision == "bf16" else 1)
+
+    machine.bf16_gain = 2.0
+    monkeypatch.setattr(machine, "seconds_of", seconds_of)
+    machine.fit(DATA, 1800.0)
+    found = {(kind_of(one), one.config.precision) for one in machine.trainings}
+    assert {("resnet", "bf16"), ("mobilenet", "32"), ("searched", "bf16")} <= found
+    assert len({kind for kind, _ in found}) == len(found)
+    assert any("networks of resnet train in bfloat16" in line for line in machine.told)
+
+
 @pytest.mark.parametrize(
     ("budget", "spent", "rate", "images", "found"),
     [
@@ -252,9 +270,9 @@ def test_balanced_accuracy_ranks_where_the_task_has_it() -> None:
         return TrainResult(NASBench201(), FOUND, 1, Cost(1, 1), MetricInfo("accuracy", True, "%"), (run,))
 
     known = {"common": result(90.0, 20.0), "fair": result(80.0, 70.0)}
-    assert hold_round({}, lambda *args: pytest.fail("all are known"), 1, "test", "balanced_accuracy", known)[
-        0
-    ].names == ["fair"]
-    assert hold_round({}, lambda *args: pytest.fail("all are known"), 1, "test", "another", known)[0].names == [
-        "common"
-    ]
+    assert hold_round(
+        {}, lambda *args: pytest.fail("all are known"), 1, "test", MetricInfo("balanced_accuracy"), known
+    )[0].names == ["fair"]
+    for metric, best in {"balanced_accuracy": "fair", "another": "common"}.items():
+        done, _ = hold_round({}, lambda *args: pytest.fail("all are known"), 1, "test", MetricInfo(metric), known)
+        assert done.names == [best]

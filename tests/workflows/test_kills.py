@@ -15,7 +15,7 @@ import torch
 import archgrad as ag
 from archgrad.errors import UserError
 from archgrad.system.files import write_text
-from archgrad.workflows import Training, TrainResult, fit_steps
+from archgrad.workflows import Training, TrainResult, fit_trainings
 from archgrad.workflows.fit_plan import FitPlan
 from tests.studies.in_process import InProcess
 from tests.workflows.fake_fit import Machine, machine
@@ -105,7 +105,7 @@ def test_a_fit_survives_a_kill_before_every_file_operation(
     def fit(home: Path) -> Any:
         return ag.fit("digits", limit=60, plan=plan, out=home)
 
-    monkeypatch.setattr(fit_steps, "run_training", train)
+    monkeypatch.setattr(fit_trainings, "run_training", train)
     monkeypatch.setattr("archgrad.workflows.fit_report.measure_latency", lambda *args: 1e-3)
     plan = FitPlan(8, search_epochs=0, channels=2, cells=1, networks=2, variants=0, train_epochs=2)
     with killed_before(10**9) as done:

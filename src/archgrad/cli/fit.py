@@ -11,6 +11,8 @@ from archgrad.callbacks.progress import SearchProgress
 from archgrad.cli.console import say
 from archgrad.cli.search import run_folder
 from archgrad.distributed.processes import joined
+from archgrad.tasks import MetricInfo
+from archgrad.tasks.classification import BALANCED
 from archgrad.workflows.fit import run_fit
 from archgrad.workflows.fit_folder import FitFolder
 
@@ -37,13 +39,14 @@ def fit_with_progress(
 
 def show_fit(content: Mapping[str, Any]) -> str:
     """Format the result of a fit."""
-    low, high = content["interval"]
+    metric = MetricInfo.of_record(content)
+    low, high = (metric.number(one, 2) for one in content["interval"])
     model = Path(content["run"]) / "model"
     parts = ", ".join(f"{name} {one:.0f}" for name, one in content["seconds"].items())
-    balanced = content["balanced_accuracy"]
+    balanced = None if metric.name == BALANCED else content[BALANCED]
     rows = {
-        "accuracy": f"{content['accuracy']:.2f} % of {content['test_images']:,} test images "
-        f"(95 % interval {low:.2f} to {high:.2f})",
+        metric.name: f"{metric.show(content['value'], 2)} on {content['test_images']:,} test images "
+        f"(95 % interval {low} to {high})",
         **({} if balanced is None else {"balanced": f"{balanced:.2f} %, if all classes count alike"}),
         "network": f"{content['network']}, {content['parameters'] / 1e6:.3f} M parameters, "
         f"{content['multiply_adds'] / 1e6:.2f} M multiply-adds",

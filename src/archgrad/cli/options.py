@@ -62,7 +62,7 @@ TRAINING: Defaults = {
     "held_out": "0.1, or 0 if the preset is a paper's and there are test images",
 }
 FIT: Defaults = {
-    **dict.fromkeys(("data", *_IMAGES, *_MACHINE, "seed"), ""),
+    **dict.fromkeys(("data", "task", *_IMAGES, *_MACHINE, "seed"), ""),
     "limit": "all",
     "image_size": "their own, at most 32, or 64 with two hours",
     "precision": "bf16 for trainings where that is faster",

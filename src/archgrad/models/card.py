@@ -101,7 +101,8 @@ def _measured(about: Any) -> Iterator[str]:
     for name, values in known.items():
         yield f"- on {sets[name]}: {', '.join(f'{_code(key)} {_code(_short(one))}' for key, one in values.items())}"
     if isinstance(about.get("interval"), list | tuple):
-        yield f"- 95 % interval of the test accuracy: {_numbers(about['interval'])}"
+        metric = _code(about.get("metric", "accuracy"))
+        yield f"- 95 % interval of the {metric} on test images: {_numbers(about['interval'])}"
     if not known:
         yield f"- accuracy: {_code(about.get('accuracy', _UNKNOWN))}"
 

@@ -40,6 +40,10 @@ class BaseTask:
         """Return the loss of a batch, a scalar."""
         raise NotImplementedError(f"{type(self).__name__} has no loss")
 
+    def prediction(self, outputs: Tensor) -> Tensor:
+        """Return what outputs [B, K] say to people: numbers like the targets, or probabilities."""
+        return outputs
+
     @property
     def metrics(self) -> Mapping[str, Any] | None:
         """The metrics by name; None: the loss alone."""

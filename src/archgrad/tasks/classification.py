@@ -62,10 +62,14 @@ class Classification(BaseTask):
         weight = None if given is None else constant(given, outputs.dtype, outputs.device)
         return F.cross_entropy(outputs, targets, weight, label_smoothing=self.label_smoothing)
 
+    def prediction(self, outputs: Tensor) -> Tensor:
+        """Return the probabilities of the classes."""
+        return outputs.softmax(1)
+
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Accuracy in per cent, and that of the five best guesses and of all classes alike if they are wanted."""
-        found = {"accuracy": Metric("accuracy", unit="%", best=100.0, ratio=_accuracy)}
+        found = {"accuracy": Metric("accuracy", unit="%", best=100.0, ratio=_accuracy, proportion=True)}
         if self.top5:
             found[TOP5] = Metric(TOP5, unit="%", best=100.0, ratio=_top5_accuracy)
         if self.balanced_accuracy or self.main == BALANCED:

@@ -60,7 +60,11 @@ class MetricInfo:
         >>> ACCURACY.show(93.25, digits=2), MetricInfo("rmse").show(0.0123)
         ('93.25 %', '0.0123')
         """
-        return f"{value:.{digits}f} %" if self.unit == "%" else f"{value:.4g}{self.unit and f' {self.unit}'}"
+        return f"{self.number(value, digits)}{self.unit and f' {self.unit}'}"
+
+    def number(self, value: float, digits: int = 1, sign: str = "") -> str:
+        """Return a value without its unit; ``sign`` "+" writes that of positive ones, too."""
+        return format(value, f"{sign}.{digits}f" if self.unit == "%" else f"{sign}.4g")
 
     def to_record(self) -> dict[str, Any]:
         """Return what a record says of its main metric; nothing for accuracy in per cent.
@@ -98,12 +102,14 @@ class Metric(MetricInfo):
 
     ``ratio(outputs, targets)`` is the total and the weight of a batch. The metric of several batches is the sum of the
     totals by the sum of the weights, or with ``root`` its square root, and with the unit "%" 100 times that. A metric
-    for which that is not exact has a ``meter``, which computes it over a whole set.
+    for which that is not exact has a ``meter``, which computes it over a whole set. A ``proportion`` is the share of
+    examples that are right.
     """
 
     ratio: Callable[[Tensor, Tensor], Ratio] = lambda outputs, targets: (0.0, 0.0)
     root: bool = False
     meter: Meter | None = None
+    proportion: bool = False
 
     @property
     def info(self) -> MetricInfo:

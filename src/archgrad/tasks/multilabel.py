@@ -45,6 +45,10 @@ class Multilabel(BaseTask):
         weight = None if given is None else constant(given, outputs.dtype, outputs.device)
         return F.binary_cross_entropy_with_logits(outputs, targets.to(outputs.dtype), pos_weight=weight)
 
+    def prediction(self, outputs: Tensor) -> Tensor:
+        """Return the probabilities of the labels."""
+        return outputs.sigmoid()
+
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """F1 and the share of labels that are right, in per cent."""

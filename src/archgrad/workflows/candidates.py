@@ -108,7 +108,7 @@ class Candidate:
         return Training.of(self.sized, self.genotype, data, **given, stem=self.stem)
 
 
-def pretrained(folder: Path | str, data: Data, limits: Limits) -> Candidate:
+def pretrained(folder: Path | str, shape: Mapping[str, Any], limits: Limits) -> Candidate:
     """Return the network of a trained model, which begins with its weights; reject one above the limits."""
     model, home = Model.load(folder), str(Path(folder).resolve())
     space, size = model.space, model.preprocessing.image_size
@@ -116,25 +116,24 @@ def pretrained(folder: Path | str, data: Data, limits: Limits) -> Candidate:
         space.name, str(model.genotype), space.channels, getattr(space, space.depth_knob), size, start_from=home,
         stem=getattr(space, "stem", "cifar"),
     )  # fmt: skip
-    if problem := limits.exceeded(found.sized, found.parsed, shape_of(data, size)):
+    if problem := limits.exceeded(found.sized, found.parsed, {**shape, "image_size": size}):
         raise UserError(f"start_from is {home}, whose network takes {problem}; give another model or higher limits.")
     return found
 
 
-def shape_of(data: Data, image_size: int | None = None) -> dict[str, Any]:
-    """Return what a network needs to know of its images."""
-    size = image_size or data.image_size
-    return {"num_classes": data.num_classes, "input_channels": data.channels, "image_size": size}
+def shape_of(data: Data, outputs: int) -> dict[str, Any]:
+    """Return what a network with so many outputs needs to know of its images."""
+    return {"num_classes": outputs, "input_channels": data.channels, "image_size": data.image_size}
 
 
-def reference(data: Data, channels: int = 16) -> Candidate:
+def reference(image_size: int) -> Candidate:
     """Return the network whose steps are measured first: ResNet-14."""
-    return Candidate(ResNet.name, str(RESNET), channels, 2, data.image_size)
+    return Candidate(ResNet.name, str(RESNET), 16, 2, image_size)
 
 
 def network_candidates(
     found: Sequence[Genotype],
-    data: Data,
+    shape: Mapping[str, Any],
     work: float,
     limits: Limits,
     count: int,
@@ -143,14 +142,16 @@ def network_candidates(
 ) -> list[Candidate]:
     """Return up to ``count`` networks, the most promising first: cells, ResNets and MobileNets.
 
-    Each takes about the time of ``work`` multiply-adds of a ResNet for one image, some less or more, and all keep the
-    limits. Given ``channels`` and ``cells`` per stage are those of all networks; there is then no MobileNet.
+    ``shape`` is that of :func:`shape_of`. Each takes about the time of ``work`` multiply-adds of a ResNet for one
+    image, some less or more, and all keep the limits. Given ``channels`` and ``cells`` per stage are those of all
+    networks; there is then no MobileNet.
     """
     known = [one for one in found if one != BEST_CELL]
     resnet, best = (ResNet.name, RESNET, False), (SPACE, BEST_CELL, False)
     mobile = (MobileNet.name, MOBILENET, False)
     searched = (SPACE, known[0], True) if known else best
-    halved = data.image_size // 2 if data.image_size >= _SMALL_IMAGE else data.image_size
+    whole: int = shape["image_size"]
+    halved = whole // 2 if whole >= _SMALL_IMAGE else whole
     wanted = [
         (resnet, 3, 1.0, None), (searched, 1, 1.0, None), (best, 1, 1.0, None), (mobile, 8, _DEPTHWISE, None),
         (resnet, 2, 1.0, None), (resnet, 2, 1.0, halved), (searched, 2, 1.0, None), (resnet, 1, 1 / 3, None),
@@ -162,21 +163,22 @@ def network_candidates(
     chosen: dict[str, Candidate] = {}
     for kind, depth, share, size in wanted:
         if len(chosen) < count:
-            one = _sized(*kind, depth, share * work, data, size or data.image_size, limits, channels)
+            one = _sized(*kind, depth, share * work, {**shape, "image_size": size or whole}, limits, channels)
             chosen |= {} if one is None else {str(one): one}
     if not chosen:
-        least = limits.exceeded(replace(reference(data), channels=1, cells=1).sized, RESNET, shape_of(data))
+        least = limits.exceeded(replace(reference(whole), channels=1, cells=1).sized, RESNET, {**shape})
         raise UserError(f"no width keeps the limits: a ResNet-8 with 1 channel takes {least}; give higher limits.")
     return list(chosen.values())
 
 
 def _sized(
-    space: str, genotype: Genotype, searched: bool, cells: int, work: float, data: Data, size: int, limits: Limits,
+    space: str, genotype: Genotype, searched: bool, cells: int, work: float, shape: dict[str, Any], limits: Limits,
     channels: int | None,
 ) -> Candidate | None:  # fmt: skip
     """Return the network with about so many multiply-adds; None if it keeps the limits at no width."""
+    size = shape["image_size"]
     stem = "imagenet" if space == MobileNet.name and size >= _LARGE_IMAGE else "cifar"
-    shape, narrow = shape_of(data, size), Candidate(space, str(genotype), 16, cells, size, searched, stem=stem)
+    narrow = Candidate(space, str(genotype), 16, cells, size, searched, stem=stem)
     if channels is None:
         wider = 16 * (work / cost_of(narrow.sized, genotype, shape).multiply_adds) ** 0.5  # it grows with the square
         channels = min(max(round(wider / _STEP) * _STEP, _NARROWEST), _WIDEST)

@@ -40,7 +40,7 @@ _ARGUMENTS = (
     "start_from", "command",
 )  # fmt: skip
 _OF_THE_IMAGES = ("data_dir", "image_size", "limit", "strict")
-_OPTIONS = (*_OF_THE_IMAGES, "resize", "device", "precision", "threads", "workers", "callback")
+_OPTIONS = (*_OF_THE_IMAGES, "task", "resize", "device", "precision", "threads", "workers", "callback")
 
 
 def fit(
@@ -66,7 +66,8 @@ def fit(
 ) -> FitResult:
     """Find a network for these images: search a cell, select among it and known networks, train the best, test it.
 
-    ``data`` is that of :func:`archgrad.search`, or the path of a folder of images; its targets must be classes.
+    ``data`` is that of :func:`archgrad.search`, or the path of a folder of images. ``task`` among the options says what
+    the network predicts: "classification", "multilabel", "regression", or an object.
     ``budget`` is the time for everything, such as "30m"; a number is minutes. The network keeps the limits
     ``max_params`` ("1M"), ``max_madds`` ("50M") and ``max_latency`` ("5ms" for one image on this machine). ``test`` has
     the test images, by default those of the data's source, or a fifth of the images; they decide nothing. With
@@ -74,9 +75,9 @@ def fit(
     ``start_from`` is the folder of a trained model: its network competes too, and begins with its weights.
     ``plan`` fixes what is otherwise chosen by time. ``settings`` are knobs such as ``{"weights.lr": 0.1,
     "augmentation.flip": False}`` of the trainings, or of the search (``"arch_optimizer.lr"``). ``options`` are
-    ``data_dir``, ``image_size``, ``resize``, ``strict``, ``limit``, ``device``, ``precision``, ``threads``,
-    ``workers`` and ``callback`` of :func:`archgrad.search`. ``tell`` is told what happens, in sentences. In a
-    terminal or a notebook the fit shows its progress; ``progress`` switches that on or off.
+    ``task``, ``data_dir``, ``image_size``, ``resize``, ``strict``, ``limit``, ``device``, ``precision``,
+    ``threads``, ``workers`` and ``callback`` of :func:`archgrad.search`. ``tell`` is told what happens, in sentences.
+    In a terminal or a notebook the fit shows its progress; ``progress`` switches that on or off.
 
     ``out`` is the folder for everything: the search, the trainings, ``model/`` and ``report.html``.
     :func:`archgrad.resume` continues there. ``target`` is a folder, or a file that ends with .onnx or .pt2, where
@@ -167,7 +168,7 @@ def _written(result: FitResult, config: SearchConfig, target: Path | None, folde
 def _describe(result: FitResult, config: SearchConfig, home: Path) -> None:
     """Write ``config.toml``, the records and the genotype of the last training, with the data by its name."""
     one, final = result.candidate, read_run_config(home / "final")
-    images = {name: getattr(config, name) for name in ("data_dir", "resize", "limit", "strict", "seed")}
+    images = {name: getattr(config, name) for name in ("data_dir", "resize", "limit", "strict", "seed", "task")}
     data = config.data if isinstance(config.data, str) else result.tests
     training = one.training(data, Length(result.selection.final.epochs, 1), {**images, "image_size": one.image_size})
     named = named_config(resolve(training.config, standard_callbacks=False), result.tests)

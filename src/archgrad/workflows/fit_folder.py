@@ -63,7 +63,7 @@ class FitFolder:
         missing = [f"{name}=…" for name, one in request.items() if isinstance(one, str) and one == IN_PYTHON]
         if missing:
             raise UserError(
-                f"the images of the fit in {self.path} cannot be named in a file; give them again in Python: "
+                f"what was given to the fit in {self.path} cannot be named in a file; give it again in Python: "
                 f"archgrad.resume(DIR, {', '.join(missing)})."
             )
         return request
@@ -110,6 +110,8 @@ def _in_names(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return plain values that mean the same in another folder and in another process."""
     plain = {name: one for name, one in request.items() if one is not None}
     plain |= {name: name_in_file(plain[name]) for name in ("data", "test") if name in plain}
+    if not isinstance(plain.get("task", ""), str):
+        plain["task"] = IN_PYTHON
     return plain | {
         name: str(Path(plain[name]).absolute()) for name in ("data_dir", "target", "start_from") if name in plain
     }

@@ -145,8 +145,6 @@ def _load(config: SearchConfig, seconds: float) -> tuple[SearchConfig, Data]:
     except ImageSizeError:
         size = config.image_size or chosen_image_size(None, seconds)
         images = replace(config, image_size=size).load_data()
-    if not images.classes:
-        raise UserError(f"the targets of {images.name!r} are no classes, which fit needs; use search and train.")
     config = replace(config, image_size=size)
     if images.shape[1:] != (size, size):
         images = config.load_data() if images.lazy else images.resized(size, config.resize)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from statistics import fmean, stdev
@@ -15,24 +15,28 @@ import torch
 from torch import Tensor
 
 from archgrad.data import Data
+from archgrad.errors import UserError
 from archgrad.models import Model
 from archgrad.report import to_svg
 from archgrad.spaces import Genotype
 from archgrad.spaces.cost import measure_latency
 from archgrad.system.amounts import counted
+from archgrad.tasks import ACCURACY, BaseTask, Classification, MetricInfo
+from archgrad.tasks.classification import BALANCED
 from archgrad.workflows.candidates import Candidate
 from archgrad.workflows.halving import Round
 from archgrad.workflows.select import SelectionResult
+from archgrad.workflows.test_images import image_losses
 
 __all__ = ["FitResult", "OverSeeds", "SearchAdded", "confusion", "describe_test", "worst"]
 
-_SHOWN = 12
-"""So many of the worst examples are kept."""
+_SHOWN, _NUMBERS = 12, 8
+"""So many of the worst examples are kept, and so many numbers of each."""
 
 
 @dataclass(frozen=True)
 class SearchAdded:
-    """What the search added: the held-out accuracies of the winner and its best rival in the last round of both.
+    """What the search added: the held-out metric of the winner and its best rival in the last round of both.
 
     The ``rival`` of a searched winner is the best plain network, that of a plain winner the searched cell, or the best
     other network if nothing was ``searched``; None if there is none. In their round all trainings took the same time.
@@ -45,6 +49,7 @@ class SearchAdded:
     rival_value: float | None = None
     seconds: float = 0.0
     searched: bool = True
+    metric: MetricInfo = ACCURACY
 
     @classmethod
     def of(
@@ -57,13 +62,14 @@ class SearchAdded:
         for done in reversed(rounds):
             value, rival = done.value_of(name), next((one for one in done.candidates if one.name in others), None)
             if value is not None and rival is not None:
-                return cls(name, winner.searched, value, rival.name, rival.value, rival.seconds, searched)
+                return cls(name, winner.searched, value, rival.name, rival.value, rival.seconds, searched, done.metric)
         return cls(name, winner.searched, searched=searched)
 
     def __str__(self) -> str:
         if self.value is None or self.rival_value is None:
             return f"{self.winner} won; there was {'nothing to compare it with' if self.searched else 'no search'}"
-        both = f"{self.value:.2f} against {self.rival_value:.2f} % on the held-out images"
+        both = f"{self.metric.number(self.value, 2)} against {self.metric.show(self.rival_value, 2)}"
+        both += " on the held-out images"
         each = f"after {self.seconds:.0f} seconds of training each"
         if not self.searched:
             return f"there was no search; {self.winner} won: {both} for {self.rival}, {each}"
@@ -74,12 +80,16 @@ class SearchAdded:
 
 @dataclass(frozen=True)
 class OverSeeds:
-    """Test accuracies of the winner and its rival, one for each training seed, all trained for the same time."""
+    """Test accuracies of the winner and its rival, one for each training seed, all trained for the same time.
+
+    They are values of the ``metric``, the main one of the task, whatever it is.
+    """
 
     winner: str
     rival: str
     accuracies: tuple[float, ...]
     rivals: tuple[float, ...]
+    metric: MetricInfo = ACCURACY
 
     @property
     def differences(self) -> list[float]:
@@ -98,15 +108,15 @@ class OverSeeds:
         return mean - half, mean + half
 
     def __str__(self) -> str:
-        values = f"{fmean(self.accuracies):.2f} against {fmean(self.rivals):.2f} % for {self.rival}"
-        difference = (
-            f"{values}: a difference of {fmean(self.differences):+.2f} over {counted(len(self.rivals), 'seed')}"
-        )
+        values = f"{self.metric.number(fmean(self.accuracies), 2)} against {self.metric.show(fmean(self.rivals), 2)}"
+        mean, *ends = (self.metric.number(one, 2, "+") for one in (fmean(self.differences), *(self.interval or ())))
+        seeds = counted(len(self.rivals), "seed")
+        difference = f"{values} for {self.rival}: a difference of {mean} over {seeds}"
         if self.interval is None:
             return f"{difference}; one seed tells nothing about its chance"
-        low, high = self.interval
-        word = "the winner is better" if low > 0 else "the winner is WORSE" if high < 0 else "no clear difference"
-        return f"{difference}, 95 % interval {low:+.2f} to {high:+.2f}: {word}"
+        least, most = sorted(self.metric.gain(one, 0.0) for one in self.interval)
+        word = "the winner is better" if least > 0 else "the winner is WORSE" if most < 0 else "no clear difference"
+        return f"{difference}, 95 % interval {' to '.join(ends)}: {word}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``fit.json`` about it."""
@@ -122,10 +132,10 @@ class FitResult:
     """A model for the images, and what is known about it.
 
     ``candidate`` is the winner of the ``selection``, whose ``final`` is the last training, and ``added`` what the
-    search has added. ``outputs`` [N, classes] are those on the ``tests``, which trained and chose nothing.
-    ``interval`` is the 95 % interval of the accuracy. ``seconds`` are those of each part, ``total`` all of them.
-    ``over_seeds`` compares with a rival over several training seeds, None if it was not wanted. ``files`` are those of
-    the ``target``.
+    search has added. ``outputs`` [N, K] are those on the ``tests``, which trained and chose nothing. ``interval`` is
+    the 95 % interval of ``value``, the main metric of the ``task``. ``seconds`` are those of each part, ``total`` all
+    of them. ``over_seeds`` compares with a rival over several training seeds, None if it was not wanted. ``files`` are
+    those of the ``target``.
     """
 
     model: Model
@@ -141,6 +151,7 @@ class FitResult:
     over_seeds: OverSeeds | None = None
     train_targets: Tensor | None = None
     files: tuple[str, ...] = ()
+    task: BaseTask = field(default_factory=Classification)
 
     @property
     def genotype(self) -> Genotype:
@@ -148,9 +159,25 @@ class FitResult:
         return self.selection.genotype
 
     @property
+    def metric(self) -> MetricInfo:
+        """The main metric of the task."""
+        return self.selection.metric
+
+    @property
+    def value(self) -> float:
+        """The main metric on the test images."""
+        return self.selection.final.values("test")[0]
+
+    @property
     def accuracy(self) -> float:
-        """The accuracy on the test images in per cent."""
-        return 100 * float((self.outputs.argmax(1) == self.tests.targets).float().mean())
+        """The accuracy on the test images in per cent, if the task has it."""
+        if "accuracy" not in self._measured:
+            raise UserError(f"the task has no accuracy; value is its main metric, {self.metric.name}.")
+        return self._measured["accuracy"]
+
+    @property
+    def _measured(self) -> Mapping[str, float]:
+        return self.selection.final.runs[0].test or {}
 
     @property
     def verdict(self) -> str:
@@ -162,8 +189,9 @@ class FitResult:
         names = ("channels", "depth", "epochs", "parameters", "multiply_adds")
         final = self.selection.final.to_dict()
         return {
-            "accuracy": self.accuracy,
-            "balanced_accuracy": (self.selection.final.runs[0].test or {}).get("balanced_accuracy"),
+            **self.metric.to_record(),
+            "value": self.value,
+            **{name: self._measured.get(name) for name in ("accuracy", BALANCED)},
             "interval": list(self.interval),
             "test_images": len(self.tests),
             "network": str(self.candidate),
@@ -186,8 +214,9 @@ class FitResult:
 
     @property
     def _summary(self) -> str:
-        low, high = self.interval
-        return f"{self.accuracy:.2f} % ({low:.2f} to {high:.2f}) of {len(self.tests):,} test images, {self.candidate}"
+        low, high = (self.metric.number(one, 2) for one in self.interval)
+        value = f"{self.metric.name} {self.metric.show(self.value, 2)} ({low} to {high})"
+        return f"{value} on {len(self.tests):,} test images, {self.candidate}"
 
 
 def confusion(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -201,35 +230,54 @@ def confusion(outputs: Tensor, targets: Tensor) -> Tensor:
     return (classes * targets + outputs.argmax(1)).bincount(minlength=classes**2).view(classes, classes)
 
 
-def worst(outputs: Tensor, targets: Tensor, count: int = _SHOWN) -> list[int]:
-    """Return the numbers of the wrongly classified images, those first whose true class got the least probability."""
-    probabilities = outputs.softmax(1).gather(1, targets[:, None])[:, 0]
-    order = probabilities.argsort(stable=True).tolist()
-    return [one for one in order if int(outputs[one].argmax()) != int(targets[one])][:count]
+def worst(result: FitResult, count: int = _SHOWN) -> list[int]:
+    """Return the numbers of the test images with the largest loss; where they have classes, of the wrong ones."""
+    outputs, targets = result.outputs, result.tests.targets
+    order = image_losses(result.task, outputs, targets).argsort(descending=True, stable=True)
+    return (order[outputs.argmax(1)[order] != targets[order]] if _names(result) else order)[:count].tolist()
 
 
 def describe_test(result: FitResult) -> dict[str, Any]:
-    """Return what ``fit.json`` keeps about the test for the page: classes, confusion, the worst examples, latency."""
-    data = result.tests
-    trained = torch.zeros(0) if result.train_targets is None else result.train_targets
-    return {
-        "classes": list(data.classes),
-        "trained": trained.long().bincount(minlength=data.num_classes).tolist(),
-        "confusion": confusion(result.outputs, data.targets).tolist(),
-        "worst": [_example(result, one) for one in worst(result.outputs, data.targets)],
+    """Return what ``fit.json`` keeps about the test for the page: chance, the worst examples, latency, classes."""
+    data, trained = result.tests, result.train_targets
+    found = {
+        "chance": result.task.chance(data.targets),
+        "worst": [_example(result, one) for one in worst(result)],
         "latency": measure_latency(result.model.network, data.channels, data.image_size),
     }
+    if not (names := _names(result)):
+        return found
+    counts = (torch.zeros(0) if trained is None else trained).long().bincount(minlength=len(names))
+    table = confusion(result.outputs, data.targets)
+    return {**found, "classes": list(names), "trained": counts.tolist(), "confusion": table.tolist()}
+
+
+def _names(result: FitResult) -> tuple[str, ...]:
+    """Return the classes, if each output of the network is one."""
+    names = result.model.classes if result.tests.classes else ()
+    return names if result.outputs.shape[1] == len(names) else ()
 
 
 def _example(result: FitResult, number: int) -> dict[str, Any]:
-    """Return a test image, what it is and what it was called."""
-    data = result.tests
-    probability, label = result.outputs[number].softmax(0).max(0)
+    """Return a test image, what it is and what it was called, or its targets and what was predicted."""
+    data, names = result.tests, _names(result)
+    found, target = result.task.prediction(result.outputs[number][None])[0], data.targets[number]
     name = (data.file_of(number) or f"test image {number}").encode("utf-8", "backslashreplace").decode()
-    return {
-        "true": data.classes[int(data.targets[number])], "called": data.classes[int(label)],
-        "probability": round(float(probability), 4), "name": name, "image": _picture(data, number),
-    }  # fmt: skip
+    told: dict[str, Any] = {"true": _numbers(target), "called": _numbers(found)}
+    if names:
+        told = {"true": names[int(target)], "called": names[int(found.argmax())]}
+        told["probability"] = round(float(found.max()), 4)
+    return {**told, "name": name, "image": _picture(data, number)}
+
+
+def _numbers(values: Tensor) -> str:
+    """Return numbers as text; many end in dots.
+
+    >>> _numbers(torch.tensor([0.5, 1.0]))
+    '0.5, 1'
+    """
+    listed = values.reshape(-1).tolist()
+    return ", ".join([*(f"{one:.4g}" for one in listed[:_NUMBERS]), *["…"] * (len(listed) > _NUMBERS)])
 
 
 def _picture(data: Data, number: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from archgrad.errors import DivergedError, UserError
 from archgrad.spaces import Genotype
+from archgrad.tasks import ACCURACY, MetricInfo
 from archgrad.workflows.train_result import TrainResult, mean_and_deviation
 from archgrad.workflows.training import Training
 
@@ -45,10 +46,11 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Round:
-    """Trainings of all candidates that are left, best first; ``kept`` of them go on."""
+    """Trainings of all candidates that are left, best first by a metric; ``kept`` of them go on."""
 
     candidates: tuple[Ranked, ...]
     kept: int
+    metric: MetricInfo = ACCURACY
 
     @property
     def epochs(self) -> int:
@@ -72,7 +74,8 @@ class Round:
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``selection.json`` about it."""
         candidates = [one.to_dict() for one in self.candidates]
-        return {"epochs": self.epochs, "seconds": round(self.seconds, 3), "kept": self.kept, "candidates": candidates}
+        about = {"epochs": self.epochs, "seconds": round(self.seconds, 3), "kept": self.kept}
+        return {**about, **self.metric.to_record(), "candidates": candidates}
 
 
 def hold_round(
@@ -80,7 +83,7 @@ def hold_round(
     train: Callable[[str, Training], TrainResult],
     kept: int,
     part: str = "heldout",
-    preferred: str = "",
+    preferred: MetricInfo | None = None,
     known: Mapping[str, TrainResult] = MappingProxyType({}),
 ) -> tuple[Round, dict[str, TrainResult]]:
     """Train every candidate by its own training, and rank them; one that diverges drops out.
@@ -99,27 +102,22 @@ def hold_round(
     if not results:
         raise failed or UserError("there are no candidates to train; give at least one.")
     measured = [getattr(run, part) or {} for one in results.values() for run in one.runs]
-    metric = preferred if all(preferred in one for one in measured) else None
-    order = sorted(results, key=lambda name: _rank(results[name], part, metric))
-    ranked = tuple(_ranked(name, results[name], part, metric) for name in order)
-    return Round(ranked, kept), results
+    metric = next(iter(results.values())).metric
+    if preferred is not None and all(preferred.name in one for one in measured):
+        metric = preferred
+    ranked = [_ranked(name, result, part, metric.name) for name, result in results.items()]
+    return Round(tuple(sorted(ranked, key=lambda one: _order(one.value, metric))), kept, metric), results
 
 
-def _ranked(name: str, result: TrainResult, part: str, metric: str | None) -> Ranked:
+def _ranked(name: str, result: TrainResult, part: str, metric: str) -> Ranked:
     seconds, tested = sum(run.seconds for run in result.runs), () if part == "test" else tuple(result.values("test"))
-    return Ranked(name, result.genotype, _value(result, part, metric), seconds, result.epochs, tested)
+    value = statistics.fmean(result.values(part, metric))  # over the seeds
+    return Ranked(name, result.genotype, value, seconds, result.epochs, tested)
 
 
-def _value(result: TrainResult, part: str, metric: str | None) -> float:
-    """Return the mean of the metric over the seeds."""
-    return statistics.fmean(result.values(part, metric))
-
-
-def _rank(result: TrainResult, part: str, metric: str | None) -> float:
-    """Return a number that is smaller for a better result; what is no number is last."""
-    value = _value(result, part, metric)
-    higher = metric is not None or result.metric.higher_is_better
-    return math.inf if math.isnan(value) else -value if higher else value
+def _order(value: float, metric: MetricInfo) -> float:
+    """Return a number that is smaller for a better value; what is no number is last."""
+    return math.inf if math.isnan(value) else metric.gain(0.0, value)
 
 
 def round_sizes(count: int) -> list[int]:

@@ -11,14 +11,24 @@ from torch import Tensor, nn
 from archgrad import data as data_room
 from archgrad.config import SearchConfig
 from archgrad.data import Data, Normalization, as_data, duplicates_in
+from archgrad.data.base import described
 from archgrad.data.catalog import absolute_name
 from archgrad.errors import NoTestImagesError, UserError, shortened
+from archgrad.system.random_streams import generator
 from archgrad.system.warn_once import warn_once
-from archgrad.tasks import BaseTask, align
+from archgrad.tasks import BaseTask, Metric, align
 
-__all__ = ["accuracy_interval", "find_test_images", "measure", "outputs_on"]
+__all__ = [
+    "accuracy_interval",
+    "find_test_images",
+    "image_losses",
+    "measure",
+    "metric_interval",
+    "outputs_on",
+    "resampled",
+]
 
-_AT_ONCE = 256
+_AT_ONCE, _DRAWS = 256, 1000
 _logger = logging.getLogger(__name__)
 
 
@@ -87,6 +97,11 @@ def _check_alike(train: Data, test: Data) -> None:
             f"the test images have {len(test.classes)} classes and the training images {len(train.classes)}; they "
             f"differ in {', '.join(extra)}; give test images of the same classes."
         )
+    if test.targets.shape[1:] != train.targets.shape[1:]:
+        raise UserError(
+            f"the test targets are {described(test.targets)}, but the training targets are "
+            f"{described(train.targets)}; give test images with targets of the same kind."
+        )
     if test.shape != train.shape:
         shapes = ["×".join(map(str, one.shape)) for one in (test, train)]
         raise UserError(
@@ -127,3 +142,28 @@ def accuracy_interval(correct: int, images: int) -> tuple[float, float]:
 
     ends = binomtest(correct, images).proportion_ci(method="wilson")
     return 100 * float(ends.low), 100 * float(ends.high)
+
+
+def image_losses(task: BaseTask, outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return the loss of each image alone, float64 [N]."""
+    outputs = align(outputs, targets)
+    each = [task.loss(outputs[one : one + 1], targets[one : one + 1]) for one in range(len(targets))]
+    return torch.stack(each).double()
+
+
+def resampled(metric: Metric, outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return the metric of 1,000 random sets of these images, each as large and drawn with replacement.
+
+    Their standard deviation is the standard error of the metric (the bootstrap: Efron, 1979).
+    """
+    outputs, draws, count = align(outputs, targets), generator(0, "bootstrap"), len(targets)
+    sets = (torch.randint(count, (count,), generator=draws) for _ in range(_DRAWS))
+    return torch.tensor([float(metric.of_batch(outputs[one], targets[one])) for one in sets], dtype=torch.float64)
+
+
+def metric_interval(metric: Metric, outputs: Tensor, targets: Tensor) -> tuple[float, float]:
+    """Return the 95 % interval of a metric: Wilson's of a proportion, the percentiles of the bootstrap of others."""
+    if metric.proportion:
+        return accuracy_interval(int(metric.ratio(outputs, targets)[0]), len(targets))
+    low, high = resampled(metric, outputs, targets).nanquantile(torch.tensor([0.025, 0.975], dtype=torch.float64))
+    return float(low), float(high)

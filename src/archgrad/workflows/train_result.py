@@ -31,7 +31,8 @@ __all__ = ["TrainResult", "TrainedSeed", "mean_and_deviation", "result_of", "tra
 class TrainedSeed:
     """The training with one seed: its model, its records, and its metrics on held-out and on test images.
 
-    ``heldout`` and ``test`` are metrics by name, None if there are no such images.
+    ``heldout`` and ``test`` are metrics by name, None if there are no such images. ``outputs`` are those of the network
+    on the test images.
     """
 
     seed: int
@@ -41,6 +42,7 @@ class TrainedSeed:
     heldout: Mapping[str, float] | None = None
     test: Mapping[str, float] | None = None
     folder: Path | None = None
+    outputs: Tensor | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,11 +136,13 @@ def trained_seed(
     plain.load_state_dict({name: weights[f"body.{name}"] for name in plain.state_dict()})  # no auxiliary head
     plain.eval()
 
-    def measured(images: Data, indices: Tensor) -> dict[str, float]:
-        return measure(setup.task, outputs_on(plain, images, indices, normalization), images.targets[indices])
+    def outputs_of(images: Data, indices: Tensor) -> Tensor:
+        return outputs_on(plain, images, indices, normalization)
 
-    held = None if setup.held_out_loader is None else measured(data, setup.held_out_loader.indices)
-    test = None if tests is None else measured(tests, torch.arange(len(tests)))
+    indices = None if setup.held_out_loader is None else setup.held_out_loader.indices
+    held = None if indices is None else measure(setup.task, outputs_of(data, indices), data.targets[indices])
+    outputs = None if tests is None else outputs_of(tests, torch.arange(len(tests)))
+    test = None if tests is None or outputs is None else measure(setup.task, outputs, tests.targets)
     about = {
         "data": data.name, "task": _task_name(setup.task), "epochs": setup.weights.epochs, "seed": seed,
         "predicts": CLASSES if data.classes and data.targets.dim() == 1 else NUMBERS, "heldout": held, "test": test,
@@ -150,7 +154,7 @@ def trained_seed(
     classes = data.classes or tuple(map(str, range(setup.outputs)))
     preprocessing = Preprocessing(data.channels, data.image_size, normalization, setup.config.resize)
     model = Model(plain.cpu(), network.base, network.fixed, preprocessing, classes, about)
-    return TrainedSeed(seed, model, found.history, found.seconds, held, test, folder)
+    return TrainedSeed(seed, model, found.history, found.seconds, held, test, folder, outputs)
 
 
 def _task_name(task: BaseTask) -> str:

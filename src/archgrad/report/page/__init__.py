@@ -118,11 +118,14 @@ class ClassRow:
 
 @dataclass(frozen=True)
 class Example:
-    """A wrongly classified image: its class, what it was called and how surely, its file and its picture, if known."""
+    """An image with a large loss: its class or targets, what it was called and how surely, its file and its picture.
+
+    The probability is None where there are no classes.
+    """
 
     true: str
     called: str
-    probability: float
+    probability: float | None
     name: str = ""
     image: str = ""
 

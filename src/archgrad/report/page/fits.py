@@ -10,6 +10,7 @@ from typing import Any
 from archgrad.report.page import Cells, ClassRow, Example, Page
 from archgrad.report.page.records import RunRecords, number_in, objects_in, read_json, read_run
 from archgrad.report.page.trainings import curves_of, round_tables, shown_cell, sizes_of
+from archgrad.tasks import MetricInfo
 
 __all__ = ["page_of_fit"]
 
@@ -66,13 +67,15 @@ def _candidate(place: Path, result: Mapping[str, Any], number: int) -> str:
 
 
 def _verdict(result: Mapping[str, Any]) -> str:
-    accuracy, count = number_in(result, "accuracy"), number_in(result, "test_images")
-    if accuracy is None or count is None:
+    metric, count = MetricInfo.of_record(result), number_in(result, "test_images")
+    value = number_in(result, "value" if "value" in result else "accuracy")  # older fits have only the latter
+    if value is None or count is None:
         return ""
-    ends = [one for one in _list(result, "interval") if isinstance(one, float)]
-    interval = f" (95 % interval {ends[0]:.2f} to {ends[1]:.2f})" if len(ends) == 2 else ""
+    ends = [metric.number(one, 2) for one in _list(result, "interval") if isinstance(one, float)]
+    interval = f" (95 % interval {ends[0]} to {ends[1]})" if len(ends) == 2 else ""
     network, added = str(result.get("network", "The network"))[:200], str(result.get("verdict", ""))[:500]
-    return f"{network} is right on {accuracy:.2f} % of {count:,.0f} test images{interval}; {added}."
+    reached = f"{metric.name.replace('_', ' ')[:50]} of {metric.show(value, 2)}"
+    return f"{network} reaches a test {reached} on {count:,.0f} images{interval}; {added}."
 
 
 def _list(content: Mapping[str, Any], name: str) -> list[Any]:
@@ -83,16 +86,15 @@ def _list(content: Mapping[str, Any], name: str) -> list[Any]:
 def _facts(
     folder: Path, result: Mapping[str, Any], tests: Mapping[str, Any], request: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
-    largest = max((one.tested for one in _classes(tests)), default=0)
+    metric, chance = MetricInfo.of_record(result), number_in(tests, "chance")
     balanced = number_in(result, "balanced_accuracy")
     total, latency = number_in(result, "total"), number_in(tests, "latency")
     parts = ", ".join(
         f"{name} {one / 60:.1f}" for name, one in _part(result, "seconds").items() if isinstance(one, float)
     )
-    count = number_in(result, "test_images")
     facts = {
         "if all classes count alike": None if balanced is None else f"{balanced:.2f} %",
-        "always the commonest class": f"{100 * largest / count:.2f} %" if largest and count else None,
+        "best constant prediction": None if chance is None else metric.show(chance, 2),
         "epochs": result.get("epochs"),
         **dict(sizes_of(result)),
         "latency": None if latency is None else f"{1000 * latency:.2f} ms for one image, on the machine of the fit",
@@ -138,8 +140,7 @@ def _mistakes(names: list[str], confusion: list[list[int]]) -> list[tuple[str, s
 
 
 def _example(one: Mapping[str, Any]) -> Example:
-    image = str(one.get("image", ""))
-    probability = number_in(one, "probability") or 0.0
+    image, probability = str(one.get("image", "")), number_in(one, "probability")
     names = [str(one.get(name, ""))[:100] for name in ("true", "called", "name")]
     return Example(names[0], names[1], probability, names[2], image if image.startswith(_PICTURE) else "")
 

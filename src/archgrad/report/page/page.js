@@ -320,11 +320,13 @@ function confusionFigure() {
 
 function exampleSection() {
   if (!payload.examples.length) return null;
+  const word = payload.classes.length ? "called" : "predicted";
   const cards = payload.examples.map((one) => make("figure", { class: "card example" },
-    one.image ? make("img", { src: one.image, alt: `${one.true}, called ${one.called}`, width: 96, height: 96 }) : null,
-    make("figcaption", {}, make("strong", {}, one.true), ` called ${one.called}`, make("br"), `${(100 * one.probability).toFixed(0)} % sure`,
+    one.image ? make("img", { src: one.image, alt: `${one.true}, ${word} ${one.called}`, width: 96, height: 96 }) : null,
+    make("figcaption", {}, make("strong", {}, one.true), ` ${word} ${one.called}`,
+      one.probability === null ? null : make("br"), one.probability === null ? null : `${(100 * one.probability).toFixed(0)} % sure`,
       one.name ? make("br") : null, one.name ? make("code", {}, one.name) : null)));
-  return section("examples", "Worst examples", make("p", { class: "note" }, "Wrong test images, those first whose true class got the least probability."),
+  return section("examples", "Worst examples", make("p", { class: "note" }, `${payload.classes.length ? "Wrong test" : "Test"} images, those with the largest loss first.`),
     make("div", { class: "examples" }, ...cards));
 }
 

@@ -12,6 +12,7 @@ from archgrad.report.page import Cells, FoundCell, Group, Page, PageTable
 from archgrad.report.page.records import RunRecords, measures_of, number_in, objects_in, page_run, read_json, read_run
 from archgrad.report.page.runs import bands_of
 from archgrad.spaces import KNOWN_NETWORKS
+from archgrad.tasks import MetricInfo
 
 __all__ = ["curves_of", "page_of_training", "round_tables", "shown_cell", "sizes_of"]
 
@@ -88,14 +89,20 @@ def round_tables(result: Mapping[str, Any]) -> list[PageTable]:
 
 
 def _round(number: int, count: int, done: Mapping[str, Any]) -> PageTable:
+    metric = MetricInfo.of_record(done)
     rows = [
-        (str(one.get("name"))[:200], *(_shown(number_in(one, name), digits) for name, digits in
-         (("heldout", 2), ("epochs", 0), ("seconds", 0))), "goes on" if at < (number_in(done, "kept") or 0) else "")
+        (str(one.get("name"))[:200], _value(metric, number_in(one, "heldout")),
+         *(_shown(number_in(one, name), 0) for name in ("epochs", "seconds")),
+         "goes on" if at < (number_in(done, "kept") or 0) else "")
         for at, one in enumerate(objects_in(done, "candidates"))
     ]  # fmt: skip
-    columns = ("network", "held-out (%)", "epochs", "seconds", "then")
+    columns = ("network", f"held-out {metric.name.replace('_', ' ')[:50]}", "epochs", "seconds", "then")
     note = "Images that trained nothing rank the networks, the best first." if number == 1 else ""
     return PageTable(f"Round {number} of {count}", columns, rows, note)
+
+
+def _value(metric: MetricInfo, value: float | None) -> str:
+    return "–" if value is None else metric.show(value, 2)
 
 
 def _shown(value: float | None, digits: int) -> str:
