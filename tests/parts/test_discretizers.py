@@ -12,6 +12,7 @@ from archgrad.discretizers import (
     BestSampled,
     Discretizer,
     Evolved,
+    Largest,
     LimitedSkips,
     Perturbation,
     SupernetEvaluation,
@@ -22,6 +23,7 @@ from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, Sear
 
 MEMBERS: dict[str, Discretizer] = {
     "argmax": Argmax(),
+    "largest": Largest(),
     "threshold": Threshold(),
     "best_sampled": BestSampled(samples=3),
     "evolved": Evolved(population=4, rounds=2, parents=2),
@@ -72,7 +74,7 @@ def test_a_decided_search_gives_what_it_decided(member: Discretizer, name: str) 
 BY_RANK = [
     pair
     for pair in PAIRS
-    if pair.values[0] not in [MEMBERS[name] for name in ("best_sampled", "evolved", "limited_skips")]
+    if pair.values[0] not in [MEMBERS[name] for name in ("largest", "best_sampled", "evolved", "limited_skips")]
 ]
 
 

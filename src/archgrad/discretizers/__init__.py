@@ -12,6 +12,7 @@ from archgrad.discretizers.base import (
 )
 from archgrad.discretizers.best_sampled import BestSampled
 from archgrad.discretizers.evolved import Evolved
+from archgrad.discretizers.largest import Largest
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.discretizers.most_probable import ScoredGenotype, most_probable
 from archgrad.discretizers.perturbation import Perturbation
@@ -24,6 +25,7 @@ __all__ = [
     "BestSampled",
     "Discretizer",
     "Evolved",
+    "Largest",
     "LimitedSkips",
     "Perturbation",
     "ScoredGenotype",
@@ -42,6 +44,7 @@ DISCRETIZERS = Registry[Discretizer](
     Discretizer,
     {
         "argmax": Argmax,
+        "largest": Largest,
         "threshold": Threshold,
         "best-sampled": BestSampled,
         "evolved": Evolved,
