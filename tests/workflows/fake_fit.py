@@ -18,6 +18,7 @@ from archgrad.workflows import mirrored as mirror
 from archgrad.workflows.candidates import shape_of
 from archgrad.workflows.fit import run_fit
 from archgrad.workflows.fit_folder import FitFolder
+from archgrad.workflows.fit_plan import FitPlan
 from archgrad.workflows.fit_report import FitResult
 from tests.models.trained import model_of
 
@@ -51,6 +52,8 @@ class Machine:
 
     speed, seeming, overhead = 6e10, 1.0, 0.5
     bf16_gain = 1.0
+    per_epoch = 0.0
+    """Seconds of an epoch beside its images, which measured steps do not show."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.spans = 0.0, list[tuple[str, float]]()
@@ -93,7 +96,7 @@ class Machine:
         length = config.epochs * (config.limit or len(config.data))
         self.trainings.append(training)
         for seed in training.seeds:
-            taken = self.seconds_of(config, length)
+            taken = self.seconds_of(config, length) + config.epochs * self.per_epoch
             self.now += taken + self.overhead
             self.spans.append((place.get("out") or "", taken))
             test, outputs = None, None
@@ -113,11 +116,11 @@ class Machine:
         self.now += len(indices) * 1e-3
         return torch.eye(data.num_classes)[data.targets[indices]]
 
-    def fit(self, data: Any, budget: float, **request: Any) -> FitResult:
+    def fit(self, data: Any, budget: float, plan: FitPlan | None = None, **request: Any) -> FitResult:
         """Fit in so many seconds."""
         self.budget, self.told = budget, list[str]()
         given = {"data": data, "test": data.limited(len(data) // 5, 1), "budget": f"{budget:g}s", **request}
-        return run_fit(given, FitFolder(None), tell=self.told.append)
+        return run_fit(given, FitFolder(None), plan, tell=self.told.append)
 
 
 @pytest.fixture

@@ -85,6 +85,13 @@ def test_a_fit_is_a_run_directory(done: FitResult) -> None:
     assert config.settings["space.architecture"] == str(done.genotype)
 
 
+def test_a_finished_fit_that_is_read_again_takes_no_time(done: FitResult) -> None:
+    assert done.folder is not None
+    before = (done.folder / "fit.json").read_bytes()
+    assert ag.resume(done.folder).total == pytest.approx(done.total)
+    assert json.loads((done.folder / "fit.json").read_bytes())["spent"] == json.loads(before)["spent"]
+
+
 @pytest.mark.parametrize("part", ["searching", "round 1 of 2: ResNet", "round 2 of 2", "training the winner"])
 def test_a_killed_fit_continues_to_the_same_bits(done: FitResult, tmp_path: Path, part: str) -> None:
     killer, home = Killer(part), tmp_path / "fit"

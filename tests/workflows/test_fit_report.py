@@ -56,6 +56,20 @@ OUTPUTS = torch.eye(3)[CALLED] * torch.tensor([1.0, 2.0, 5.0, 1.0, 3.0, 1.0])[:,
 NAMES = ("cat", "dog", "cow")
 
 
+@pytest.mark.parametrize(("labels", "warns"), [(LABELS, True), (CALLED, False)])
+def test_a_model_that_has_learned_nothing_is_told(labels: Tensor, warns: bool) -> None:
+    result = result_of(OUTPUTS, labels, NAMES)
+    right = 100 * float((labels == CALLED).float().mean())
+    (run,) = result.selection.final.runs
+    final = replace(result.selection.final, runs=(replace(run, test={"accuracy": right}),))
+    result = replace(result, selection=replace(result.selection, final=final))
+    assert (
+        (result.warning is not None)
+        == warns
+        == ("no better than always predicting" in str(result.to_dict()["warning"]))
+    )
+
+
 def test_the_confusion_is_counted() -> None:
     found = describe_test(result_of(OUTPUTS, LABELS, NAMES))
     assert found["confusion"] == confusion(OUTPUTS, LABELS).tolist() == [[1, 2, 0], [1, 1, 0], [0, 0, 1]]

@@ -14,6 +14,7 @@ from archgrad.spaces import Cost, NASBench201
 from archgrad.tasks import MetricInfo
 from archgrad.workflows import TrainedSeed, Training, TrainResult
 from archgrad.workflows.candidates import Candidate
+from archgrad.workflows.fit_plan import FitPlan
 from archgrad.workflows.halving import hold_round
 from archgrad.workflows.pacing import Clock, Schedule, length_within, schedule_rounds
 from tests.workflows.fake_fit import FOUND, Machine, machine, pictures
@@ -39,6 +40,16 @@ def test_the_budget_is_kept(machine: Machine, minutes: int, seeming: float) -> N
 def test_the_budget_is_kept_with_few_and_many_images(machine: Machine, images: int) -> None:
     machine.fit(pictures(images, 16), 300.0)
     assert 0.85 <= machine.now / 300 <= 1.05
+
+
+def test_a_long_training_of_short_epochs_keeps_the_budget(machine: Machine) -> None:
+    """Measurements and checkpoints take as long as the images; a few whole epochs tell."""
+    machine.speed, machine.per_epoch = 6e11, 1.0
+    machine.fit(pictures(300, 16), 60.0, plan=FitPlan(search_epochs=0, networks=1, variants=0))
+    pilot, final = (one.config.epochs for one in machine.trainings)
+    assert pilot == 2
+    assert final > 20
+    assert 0.85 <= machine.now / 60 <= 1.05
 
 
 def test_the_trainings_of_a_round_take_the_same_time(machine: Machine) -> None:

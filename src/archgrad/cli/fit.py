@@ -47,6 +47,7 @@ def show_fit(content: Mapping[str, Any]) -> str:
     rows = {
         metric.name: f"{metric.show(content['value'], 2)} on {content['test_images']:,} test images "
         f"(95 % interval {low} to {high})",
+        **({} if content["warning"] is None else {"warning": content["warning"]}),
         **({} if balanced is None else {"balanced": f"{balanced:.2f} %, if all classes count alike"}),
         "network": f"{content['network']}, {content['parameters'] / 1e6:.3f} M parameters, "
         f"{content['multiply_adds'] / 1e6:.2f} M multiply-adds",

@@ -95,6 +95,10 @@ class FitFolder:
             self.save(spent=clock.spent)
         return decisions[name]
 
+    def total(self, clock: Clock) -> float:
+        """Return the time that the fit has taken; one that is only read again takes no more."""
+        return float(self._content["spent"]) if "result" in self._content else clock.spent
+
     def spend(self, part: str, seconds: float) -> None:
         """Count the time of a part."""
         self.seconds[part] = self.seconds.get(part, 0.0) + seconds

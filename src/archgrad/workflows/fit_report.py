@@ -184,6 +184,17 @@ class FitResult:
         """What won, and what the search added."""
         return str(self.added if self.over_seeds is None else self.over_seeds)
 
+    @property
+    def warning(self) -> str | None:
+        """What says that the model has learned nothing, None if it is better than the best constant prediction."""
+        chance = self.task.chance(self.tests.targets)
+        if chance is None or self.metric.gain(self.value, chance) > 0:
+            return None
+        return (
+            f"the model is no better than always predicting the same ({self.metric.show(chance, 2)}): give the fit "
+            f"more time, or more images"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``fit.json``'s result."""
         names = ("channels", "depth", "epochs", "parameters", "multiply_adds")
@@ -201,6 +212,7 @@ class FitResult:
             "rounds": [one.to_dict() for one in self.selection.rounds],
             "compared": None if self.over_seeds is None else self.over_seeds.to_dict(),
             "verdict": self.verdict,
+            "warning": self.warning,
             "seconds": {name: round(one, 1) for name, one in self.seconds.items()},
             "total": round(self.total, 1),
         }

@@ -12,6 +12,7 @@ import torch
 from archgrad.config import SearchConfig
 from archgrad.config.resolve import resolve
 from archgrad.config.search_config import SIZE_FIELDS
+from archgrad.data import Data
 from archgrad.errors import UserError
 from archgrad.loop.entry import run_search
 from archgrad.loop.estimate import choose_threads
@@ -96,7 +97,7 @@ class FitSteps(FitTrainings):
         rounds, winner = self.select(networks, schedule)
         final, length = self.train(winner)
         result = self.test(winner, SelectionResult(tuple(rounds), final, final.metric), networks, bool(found))
-        self.folder.save(spent=self.clock.spent)
+        self.folder.save(spent=result.total)
         return (
             replace(result, over_seeds=self.compare(winner, result.added, networks, length, seeds)) if seeds else result
         )
@@ -291,9 +292,9 @@ class FitSteps(FitTrainings):
         def choose() -> list[int]:
             if self.plan.train_epochs:
                 return [self.plan.train_epochs, len(every)]
-            rate = self.rate(winner)
-            seconds = self.clock.left - len(self.images.tests) / (3 * rate)  # a test is a third of a step
-            found = length_within(max(seconds, 0.1), rate, len(every), every.num_classes)
+            found = self._length_left(winner, every)
+            if self.pilot(winner, every, found):
+                found = self._length_left(winner, every)
             return [found.epochs, found.images]
 
         length = Length(*self.decide("final", choose))
@@ -305,6 +306,12 @@ class FitSteps(FitTrainings):
         result = self.carry_out(winner, training, length, "final")
         self.folder.spend("training", result.runs[0].seconds)
         return result, length
+
+    def _length_left(self, winner: Candidate, every: Data) -> Length:
+        """Return the length of the last training, by the speed of the winner and the time that is left."""
+        rate = self.rate(winner)
+        seconds = self.clock.left - len(self.images.tests) / (3 * rate)  # a test is a third of a step
+        return length_within(max(seconds, 0.1), rate, len(every), every.num_classes)
 
     # --- test
 
@@ -322,7 +329,7 @@ class FitSteps(FitTrainings):
         added = SearchAdded.of(selection.rounds, networks, winner, searched)
         return FitResult(
             model, winner, replace(selection, final=final), added, interval, tests, outputs,
-            self.folder.seconds, self.clock.spent, self.folder.path,
+            self.folder.seconds, self.folder.total(self.clock), self.folder.path,
             train_targets=self.images.every.targets, task=task,
         )  # fmt: skip
 

@@ -10,8 +10,10 @@ from typing import Any
 from archgrad.callbacks import Callback
 from archgrad.config import SearchConfig
 from archgrad.config.resolve import task_of
+from archgrad.data import Data
 from archgrad.distributed.processes import from_first
 from archgrad.errors import UserError
+from archgrad.system.amounts import counted
 from archgrad.tasks import BaseTask
 from archgrad.workflows.candidates import Candidate, reference, shape_of
 from archgrad.workflows.fit_folder import FitFolder
@@ -30,6 +32,8 @@ _FASTER = 0.85
 """Training in bfloat16 must take at most this share of the time of 32 bits to be chosen."""
 _MEASURING = 0.01
 """The share of the time that one measurement may take after its first steps."""
+_PILOT, _PILOT_OF = 2, 20
+"""So many whole epochs are timed before a training of at least the second number: small epochs are not only steps."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class FitTrainings:
     callbacks: Sequence[Callback]
     start_from: str | None = None
     rates: dict[str, float] = field(default_factory=dict)
+    trained: set[str] = field(default_factory=set)
     sized: dict[int, Images] = field(default_factory=dict)
 
     def decide(self, name: str, choose: Callable[[], Any]) -> Any:
@@ -106,7 +111,18 @@ class FitTrainings:
         result = run_training(training, **self.place(place))
         epochs = [record["seconds"] for run in result.runs for record in run.history]
         self.rates[candidate.network] = length.images / max(median(epochs), 1e-6)
+        self.trained.add(candidate.network)
         return result
+
+    def pilot(self, candidate: Candidate, data: Data, length: Length) -> bool:
+        """Time a few whole epochs of a long training, if nothing but steps of its network was timed before."""
+        if candidate.network in self.trained or length.epochs < _PILOT_OF:
+            return False
+        self.tell(f"timing {counted(_PILOT, 'epoch')} of {length.images:,} images; {self.clock}")
+        short = Length(_PILOT, length.images)
+        result = self.carry_out(candidate, self.training(candidate, data, short), short, "pilot")
+        self.folder.spend("timing", result.runs[0].seconds)
+        return True
 
     def speed(self) -> float:
         """Return how many multiply-adds a second this machine trains."""

@@ -147,7 +147,8 @@ def _example(one: Mapping[str, Any]) -> Example:
 
 def _notes(result: Mapping[str, Any]) -> list[str]:
     added, compared = result.get("added"), _part(result, "compared").get("verdict")
-    return [str(one)[:500] for one in (added, compared) if one and one != result.get("verdict")]
+    found = (result.get("warning"), added, compared)
+    return [str(one)[:500] for one in found if one and one != result.get("verdict")]
 
 
 def _commands(folder: Path, request: Mapping[str, Any]) -> list[str]:
