@@ -98,6 +98,12 @@ def test_the_command_searches_queries_and_lists(archgrad: Any, tmp_path: Path, m
     assert (code, [*json.loads(out)["latency_ms"]]) == (0, ["sum"])
     code, out, _ = archgrad("query", NAMES[300], "--device", "all")
     assert (code, "crossed         missing" in out) == (0, True)
+    accuracies = tmp_path / "accuracy.csv"
+    header, ones = "arch,cifar10_test,cifar100_test,imagenet16_test", "1,1,1"
+    accuracies.write_text("\n".join([header, *(f"{name},{ones}" for name in NAMES)]) + "\n")
+    code, out, _ = archgrad("query", NAMES[5], "--table", accuracies)
+    assert code == 0
+    assert "devices: --device all" in out
     code, out, _ = archgrad("list", "devices")
     assert (code, out.splitlines()[0].split()[0]) == (0, "sum")
     code, out, _ = archgrad("list", "devices", "sum")

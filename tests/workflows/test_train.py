@@ -35,6 +35,13 @@ def test_the_result(tmp_path: Path) -> None:
     assert not found.model.network.training
 
 
+def test_progress_is_shown_where_it_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    trained(epochs=1)
+    assert capsys.readouterr().err == ""
+    trained(epochs=1, progress=True)
+    assert "epoch 1/1" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("metric", "best"), [(ACCURACY, 1), (MetricInfo("rmse", higher_is_better=False), 2)], ids=["accuracy", "rmse"]
 )

@@ -134,9 +134,7 @@ FAMILIES: dict[str, tuple[Registry[Any], str | None]] = {
 """The families of parts, and the prefix of their knobs; None stands for the name of each member."""
 
 KINDS: dict[str, Kind] = {
-    "spaces": Kind(
-        lambda: {name: [_first_line(type(spaces.SPACES.create(name)))] for name in spaces.SPACES}, _space_details
-    ),
+    "spaces": Kind(lambda: {name: [spaces.SPACES.create(name).about] for name in spaces.SPACES}, _space_details),
     "methods": Kind(lambda: dict.fromkeys(recipes.RECIPES, ()), lambda name: _settings_text(name)),
     **{name: _kind_of_parts(*family) for name, family in FAMILIES.items()},
     "data": Kind(

@@ -35,6 +35,12 @@ class _BenchSuite(DARTS):
         return f"{self.kind}-{self.skips}" if self.skips in ("no-skip", "all-skip") else self.kind
 
     @property
+    def about(self) -> str:
+        """What the space is, in a line."""
+        skips = {"no-skip": " No skip connections.", "all-skip": " A skip connection beside every operation."}
+        return super().about + skips.get(self.skips, "")
+
+    @property
     def adds_skips(self) -> bool:
         """Whether every operation adds a skip connection to its output."""
         return self.skips == "all-skip"

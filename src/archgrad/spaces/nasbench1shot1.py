@@ -74,6 +74,12 @@ class NASBench1Shot1(SearchSpace):
         return f"nasbench1shot1-{self.number}"
 
     @property
+    def about(self) -> str:
+        """What the space is, in a line."""
+        nodes, count = len(self.parents) - 1, {1: 6_240, 2: 29_160, 3: 363_648}[self.number]
+        return f"NAS-Bench-1Shot1, space {self.number}: operations on {nodes} nodes, {count:,} architectures."
+
+    @property
     def parents(self) -> tuple[int, ...]:
         """The number of inputs of the nodes 1, 2, … and, last, of the output."""
         return _PARENTS[self.number]

@@ -143,6 +143,11 @@ class SearchSpace(ABC):
         """What its supernets need in every forward pass, besides what options and methods bring."""
         return ()
 
+    @property
+    def about(self) -> str:
+        """What the space is, in a line."""
+        return str(type(self).__doc__ or "").strip().splitlines()[0]
+
     @checked
     def completed_options(self, options: SupernetOptions | None = None) -> SupernetOptions:
         """Return the options with None replaced by the space's defaults; reject those its supernet cannot have."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from archgrad.callbacks import Callback
+from archgrad.callbacks.progress import Display
 from archgrad.data import Data, as_data
 from archgrad.distributed.processes import processes
 from archgrad.errors import UserError, look_up
@@ -231,6 +233,7 @@ def select(
     out: Path | str | None = None,
     interruptible: bool = False,
     callbacks: Sequence[Callback] = (),
+    progress: bool | None = None,
     **options: Any,
 ) -> SelectionResult:
     """Train architectures, rank them by held-out images, and train the best one again; test images choose nothing.
@@ -248,7 +251,7 @@ def select(
     """
     check_value("seeds", seeds, Count | None)
     rules = look_up("protocol", protocol, PROTOCOLS)
-    with take_turns():
+    with take_turns(), closing(Display(progress, shows_cell=False)) as display:
         given = [as_genotype(one) for one in genotypes]
         if not given:
             raise UserError("there are no architectures to select from; give at least one.")
@@ -256,7 +259,8 @@ def select(
         training = replace(trainings[0], trains_on_all=False)
         found = tuple(dict.fromkeys(given))
         plan = SelectionPlan(training, found, seeds or rules.seeds, protocol=protocol, searches=len(given))
-        return run_selection(plan, out=out, interruptible=interruptible, callbacks=callbacks)
+        watching = (*callbacks, *display.callbacks)
+        return run_selection(plan, out=out, interruptible=interruptible, callbacks=watching, tell=display.tell)
 
 
 def run_selection(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from archgrad.callbacks import Callback
+from archgrad.callbacks.progress import Display
 from archgrad.config import SearchConfig
 from archgrad.config.resolve import resolve
 from archgrad.data import Data, as_data
@@ -42,6 +44,7 @@ def train(
     out: Path | str | None = None,
     interruptible: bool = False,
     callbacks: Sequence[Callback] = (),
+    progress: bool | None = None,
     **options: Any,
 ) -> TrainResult:
     """Train the network of a genotype from scratch, and measure it.
@@ -62,7 +65,8 @@ def train(
 
     ``out`` is the run directory, with one folder for each seed if there are several. Each has the files of a search,
     ``model/`` (:class:`archgrad.models.Model`), and ``result.json``; ``report.html`` is a page about all of it.
-    :func:`archgrad.resume` continues there.
+    :func:`archgrad.resume` continues there. In a terminal or a notebook the training shows its progress; ``progress``
+    switches that on or off.
     """
     if isinstance(space, SearchResult):
         if genotype is not None:
@@ -71,11 +75,12 @@ def train(
         data = options.pop("data", data)
     elif genotype is None:
         raise UserError("the genotype is missing; give one after the space, or the result of a search alone.")
-    with take_turns():  # also while data is scanned, which seeds the global generators
+    with take_turns(), closing(Display(progress, shows_cell=False)) as display:  # scanning data seeds global generators
         images = as_data("digits" if data is None else data)
         how: dict[str, Any] = {"preset": preset, "seeds": seeds, "test": test, "start_from": start_from}
         training = Training.of(space, genotype, images, **how, **options)
-        return run_training(training, out=out, interruptible=interruptible, callbacks=callbacks, report=True)
+        watching = (*callbacks, *display.callbacks)
+        return run_training(training, out=out, interruptible=interruptible, callbacks=watching, report=True)
 
 
 def _after(result: SearchResult, data: Any, options: dict[str, Any]) -> tuple[SearchSpace, Genotype, dict[str, Any]]:

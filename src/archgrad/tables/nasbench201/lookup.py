@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from archgrad.callbacks import Measures
 from archgrad.errors import UserError, unknown
 from archgrad.spaces import Genotype, NASBench201, SearchSpace
+from archgrad.spaces.latency_table import find_latencies
 from archgrad.spaces.nasbench201_cells import codes_without
 from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, oracle_measure
 from archgrad.tables.nasbench201.csv_file import VALIDATION_COLUMNS
@@ -112,8 +113,21 @@ def _answer(genotype: Genotype, table: AccuracyTable) -> Answer:
         "parameters": size.parameters,
         "multiply_adds": size.multiply_adds,
     }
-    lines = [str(genotype), *_ranked(genotype, table), f"  full size       {size}", *_validation(genotype, table)]
-    return Answer(content, "\n".join(lines))
+    lines = [str(genotype), *_ranked(genotype, table), f"  full size       {size}"]
+    if latencies := find_latencies():
+        known = {one: time for one in latencies.devices if (time := latencies.milliseconds(genotype, one)) is not None}
+        content["latency_ms"] = known
+        lines += [_latencies(known)] if known else []
+    return Answer(content, "\n".join([*lines, *_validation(genotype, table)]))
+
+
+def _latencies(known: Mapping[str, float]) -> str:
+    """Return the least and the greatest latency, and how to see those of all devices."""
+    ends = [
+        f"{known[one]:.3g} ms on {one}"
+        for one in (min(known, key=known.__getitem__), max(known, key=known.__getitem__))
+    ]
+    return f"  latency         {' to '.join(ends)}; {len(known)} devices: --device all"
 
 
 def _rounded(accuracies: Accuracies) -> dict[str, float]:
