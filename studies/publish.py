@@ -1,10 +1,10 @@
 """Write what the main study has found from its stored results: ``python studies/publish.py``.
 
 ``docs/results`` gets ``main.md`` with the tables, ``claims.md`` with what the papers claim, ``doctor.md`` with how
-often the doctor was right, ``patient.md`` and ``vote.md`` with what patience and votes are worth, ``macro.md`` with
-what is found in chains, and ``latency.md`` with what is found for a device. ``docs/images`` gets their figures, and
-``README.md`` the lines between its two marks. Nothing in them is typed by hand. The tables of NAS-Bench-201 and
-NAS-Bench-Macro are those under ARCHGRAD_DATA.
+often the doctor was right, ``patient.md``, ``vote.md`` and ``largest.md`` with what patience, votes and larger
+operations are worth, ``macro.md`` with what is found in chains, and ``latency.md`` with what is found for a device.
+``docs/images`` gets their figures, and ``README.md`` the lines between its two marks. Nothing in them is typed by hand.
+The tables of NAS-Bench-201 and NAS-Bench-Macro are those under ARCHGRAD_DATA.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from claims import claims_page
 from doctor import doctor_page
+from largest import largest_page
 from latencies import draw_front, ends_of, latency_page
 from votes import Found, votes_page
 
@@ -34,6 +35,7 @@ HERE = Path(__file__).parent
 PAGE, CLAIMS, FIGURE = Path("docs/results/main.md"), Path("docs/results/claims.md"), Path("docs/images/main.svg")
 DOCTOR, PATIENT, README = Path("docs/results/doctor.md"), Path("docs/results/patient.md"), Path("README.md")
 MACRO, VOTE = Path("docs/results/macro.md"), Path("docs/results/vote.md")
+LARGEST = Path("docs/results/largest.md")
 LATENCY, FRONT = Path("docs/results/latency.md"), Path("docs/images/latency.svg")
 BEGIN, END = "<!-- written by studies/publish.py -->\n", "<!-- end -->\n"
 CIFAR10, CIFAR100 = "oracle_cifar10_test_200ep", "oracle_cifar100_test_200ep"
@@ -62,8 +64,8 @@ computed. While a variant has fewer than ten seeds, its row ranks nothing.
 Accuracies are those of the found cell in NAS-Bench-201's table after 200 epochs, in the mean over seeds, with the 95 %
 interval of the mean from five seeds on. Worse cells: the share of the 4,096 cells without `none` that have a lower
 accuracy on CIFAR-10. Skips: of six edges. Entropy: of the mixture, 1 is undecided. Minutes: median of a run on a
-machine that was busy with other work, so no measure of speed. `random-search`, which trains cells for 12 epochs at full
-size as the table simulates, stops when that would take 12,000 seconds of a GPU; `random-cells` and `zero-cost` train nothing.
+machine that was busy with other work, so no measure of speed. `random-search` trains cells for 12 epochs at full size,
+as the table simulates it, for 12,000 seconds of a GPU; `random-cells` and `zero-cost` train nothing.
 
 ## Longer, and against DARTS
 
@@ -372,6 +374,7 @@ def main() -> None:
     (to / PATIENT).write_text(patient, encoding="utf-8")
     (to / MACRO).write_text(macro_page(chains), encoding="utf-8")
     (to / VOTE).write_text(vote_page(), encoding="utf-8")
+    (to / LARGEST).write_text(largest_page(HERE / "results", worse_share(), spread, signed), encoding="utf-8")
     ends = ends_of(read_runs("latency"))
     (to / LATENCY).write_text(latency_page(ends, spread), encoding="utf-8")
     draw_front(ends, to / FRONT)

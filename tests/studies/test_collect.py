@@ -19,12 +19,14 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "studies"))
 from claims import Claim, claims_page
 from collect import collect, restore
 from doctor import Warned, doctor_page
+from largest import largest_page
 from latencies import ends_of, latency_page
 from publish import (
     BEGIN,
     CLAIMS,
     DOCTOR,
     END,
+    LARGEST,
     LATENCY,
     MACRO,
     PAGE,
@@ -36,6 +38,7 @@ from publish import (
     page,
     patient_page,
     read_runs,
+    signed,
     spread,
     vote_page,
     worse_share,
@@ -58,6 +61,8 @@ def test_page_and_readme_have_the_stored_runs_of_the_main_study() -> None:
     assert patient == (home / PATIENT).read_text(encoding="utf-8"), "run `python studies/publish.py`"
     assert macro_page(read_runs("macro")) == (home / MACRO).read_text(encoding="utf-8"), "run `studies/publish.py`"
     assert vote_page() == (home / VOTE).read_text(encoding="utf-8"), "run `python studies/publish.py`"
+    largest = largest_page(home / "studies" / "results", worse_share(), spread, signed)
+    assert largest == (home / LARGEST).read_text(encoding="utf-8"), "run `python studies/publish.py`"
     assert page(found) == written, "run `python studies/publish.py`"
     assert f"{BEGIN}{front(found)}{END}" in readme, "run `python studies/publish.py`"
 
