@@ -30,7 +30,8 @@ def test_a_fit_says_what_it_found_and_exports_it(archgrad, planned, tmp_path):
     assert code == 0, err
     assert "80 images of 10 classes at 8×8 pixels" in out
     assert "lr = " not in out
-    lines = dict(line.split(maxsplit=1) for line in out.splitlines()[-8:])
+    lines = dict(line.split(maxsplit=1) for line in out.splitlines()[-9:])
+    assert "no better than always predicting the same" in lines["warning"]
     assert "% on 20 test images (95 % interval" in lines["accuracy"]
     assert lines["report"] == "runs/fit-seed0/report.html"
     assert lines["model"] == f"runs/fit-seed0/model, {tmp_path / 'net.onnx'}"

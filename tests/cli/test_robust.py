@@ -158,4 +158,4 @@ def test_new_runs_are_named_after_their_data(archgrad, tmp_path):
         code, _, err = archgrad("search", *TINY, "--epochs", 1, "--data", f"npz:{name}.npz")
         assert code == 0, err
     found = sorted(path.name for path in Path("runs").iterdir())
-    assert found == [f"nasbench201-gaea-simultaneous-npz-{name}-seed0" for name in ("cats", "dogs")]
+    assert found == [f"nasbench201-gaea-largest-npz-{name}-seed0" for name in ("cats", "dogs")]

@@ -33,6 +33,7 @@ BY_HAND = {
     ("lambda-darts", "nasbench201"): 100 * 390,
     ("gaea-bilevel", "nasbench201"): 25 * 390,
     ("gaea-simultaneous", "nasbench201"): 25 * 781,
+    ("gaea-largest", "nasbench201"): 25 * 781,
     ("pc-darts", "darts"): 35 * 97,
     ("gdas", "nasbench201"): 250 * 390,
     ("p-darts", "darts"): 15 * 260,

@@ -78,7 +78,7 @@ class SearchConfig:
     """
 
     space: str | SearchSpace = option("nasbench201", "Search space (see `archgrad list spaces`).", trains=False)
-    method: str | Method = option("gaea-simultaneous", "Method (see `archgrad list methods`).", trains=False)
+    method: str | Method = option("gaea-largest", "Method (see `archgrad list methods`).", trains=False)
     relaxation: str | None = _part("relaxation", "relaxations")
     hypergradient: str | None = _part("architecture gradient", "hypergradients")
     arch_optimizer: str | None = _part("architecture optimizer", "optimizers")

@@ -77,7 +77,7 @@ class Search:
     def __init__(
         self,
         space: SearchSpace | str = "nasbench201",
-        method: Method | str = "gaea-simultaneous",
+        method: Method | str = "gaea-largest",
         data: Any = "digits",
         *,
         out: Path | str | None = None,
@@ -348,7 +348,7 @@ class Search:
 
 def search(
     space: SearchSpace | str = "nasbench201",
-    method: Method | str = "gaea-simultaneous",
+    method: Method | str = "gaea-largest",
     data: Any = "digits",
     **options: Any,
 ) -> SearchResult:

@@ -15,6 +15,7 @@ from archgrad.recipes.methods import (
     dsnas,
     fair_darts,
     gaea,
+    gaea_largest,
     gdas,
     idarts,
     lambda_darts,
@@ -36,7 +37,7 @@ from archgrad.recipes.settings import FAMILIES, OURS, SETTINGS, Setting, declare
 __all__ = [
     "FAMILIES", "OURS", "RECIPES", "RECIPE_GROUPS", "SETTINGS", "PublishedRun", "Setting", "a2m", "amended",
     "beta_darts", "darts", "darts_minus", "darts_pt", "declared", "described", "drnas", "dsnas", "fair_darts",
-    "family_of", "gaea", "gdas", "idarts", "lambda_darts", "listed", "named", "oles", "p_darts",
+    "family_of", "gaea", "gaea_largest", "gdas", "idarts", "lambda_darts", "listed", "named", "oles", "p_darts",
     "pc_darts", "published_arch_steps", "published_run", "r_darts", "random_nas", "sdarts", "sgas", "sized", "snas",
     "spos", "xnas",
 ]  # fmt: skip

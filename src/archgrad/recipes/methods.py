@@ -10,7 +10,7 @@ from typing import Literal
 
 from archgrad.arch_optimizers import XNAS, Adam, ExponentiatedGradient, Fixed
 from archgrad.callbacks import EigenvalueStop
-from archgrad.discretizers import Argmax, BestSampled, Evolved, Perturbation, Threshold
+from archgrad.discretizers import Argmax, BestSampled, Evolved, Largest, Perturbation, Threshold
 from archgrad.errors import UserError, look_up
 from archgrad.hypergradients import (
     Amended,
@@ -58,7 +58,7 @@ from archgrad.training.schedule import Level, Updates
 
 __all__ = [
     "RECIPES", "RECIPE_GROUPS", "a2m", "amended", "beta_darts", "darts", "darts_minus", "darts_pt", "described",
-    "drnas", "dsnas", "fair_darts", "gaea", "gdas", "idarts", "lambda_darts", "named", "oles",
+    "drnas", "dsnas", "fair_darts", "gaea", "gaea_largest", "gdas", "idarts", "lambda_darts", "named", "oles",
     "p_darts", "pc_darts", "r_darts", "random_nas", "sdarts", "sgas", "snas", "spos", "xnas",
 ]  # fmt: skip
 
@@ -213,6 +213,17 @@ _GEOMETRIC = {
     "pc_darts": ("gaea-pc-darts", Simplex()),
     "gdas": ("gaea-gdas", GumbelHard(domain="simplex")),
 }
+
+
+@checked
+def gaea_largest(*, space: Space = _USUAL) -> Method:
+    """GAEA (simultaneous) that takes the largest of nearly equally probable operations; no paper has it.
+
+    >>> gaea_largest().discretizer.share, gaea_largest().schedule.updates
+    (0.4, 'simultaneous')
+    """
+    method = gaea(updates="simultaneous", space=space)
+    return published(replace(method, name="gaea-largest", discretizer=Largest()), space)
 
 
 @checked
@@ -481,6 +492,7 @@ RECIPE_GROUPS: dict[str, dict[str, Callable[..., Method]]] = {
         "gaea-simultaneous": _variant(
             "GAEA with one backward pass that moves weights and architecture at once.", gaea, updates="simultaneous"
         ),
+        "gaea-largest": gaea_largest,
         "gaea-bilevel": _variant("GAEA whose architecture has data of its own.", gaea, level="bilevel"),
         "gaea-pc-darts": _variant("GAEA on PC-DARTS: a quarter of the channels, weights of edges.", gaea, "pc_darts"),
         "gaea-gdas": _variant("GAEA on GDAS: one sampled operation per edge.", gaea, "gdas"),
