@@ -45,9 +45,11 @@ draws).
 {verdict}
 """
 VERDICT = """\
-All {runs} cells are within their targets by the table: the exchanges at the end see to that, with any weight. {best}
-Searches of half a minute find none of the front's best cells; how longer ones do is not shown, and neither are other
-devices."""
+All {runs} cells are within their targets by the table: the exchanges at the end see to that, with any weight.
+
+{best}
+
+Not shown: longer searches, and other devices."""
 WEIGHTS = {"": "1 (default)", "-weak": "0.1", "-exchange": "0"}
 Ends = Mapping[str, Sequence[str]]
 
@@ -121,7 +123,7 @@ def _best(behind: Mapping[str, Sequence[float]]) -> str:
         low, high = summary.interval or (summary.mean, summary.mean)
         word = "better" if low > 0 else "worse" if high < 0 else "neither shown to be better nor worse"
         told.append(
-            f"A weight of {WEIGHTS[weight].split()[0]} is {word} than exchanges alone: {summary.mean:+.2f} points "
-            f"({low:+.2f} to {high:+.2f}, pairs of target and seed)."
+            f"- A weight of {WEIGHTS[weight].split()[0]} is {word} than exchanges alone: {summary.mean:+.2f} points\n"
+            f"  ({low:+.2f} to {high:+.2f}, {len(gains)} pairs of target and seed)"
         )
-    return " ".join(told)
+    return "\n".join(told)
