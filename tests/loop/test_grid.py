@@ -116,10 +116,11 @@ ALIGNED = [name for name in RECIPES if _aligns(ag.recipes.named(name))]
 
 
 def recipes_in_spaces() -> list[tuple[str, str]]:
-    """Every recipe in each kind of space and in one of those with pairs of cells, and some in all spaces."""
+    """Every recipe in each kind of space, in one of those with pairs of cells and in a chain, and some in all."""
     chosen = []
     for place, recipe in enumerate(RECIPES):
         own = {*KINDS, CELL_PAIRS[place % len(CELL_PAIRS)]}
+        own |= {CHAINS[place % 2]} if recipe not in ALIGNED and "pc-darts" not in recipe else set()
         chosen += [(recipe, space) for space in VARIED_SPACES if space in own or recipe in EVERYWHERE]
     chosen = [pair for pair in chosen if pair[0] != "gaea-pc-darts" or pair[1] not in CHAINS]  # no partial channels
     return [pair for pair in chosen if pair[0] != "sgas" or not pair[1].startswith("nasbench1shot1")]  # edges apart
