@@ -19,7 +19,7 @@ from typing import Any
 from claims import claims_page
 from doctor import doctor_page
 from largest import largest_page
-from latencies import draw_front, ends_of, latency_page
+from targets import draw_front, ends_of, latency_page
 from votes import Found, votes_page
 
 from archgrad import tables

@@ -20,7 +20,6 @@ from claims import Claim, claims_page
 from collect import collect, restore
 from doctor import Warned, doctor_page
 from largest import largest_page
-from latencies import ends_of, latency_page
 from publish import (
     BEGIN,
     CLAIMS,
@@ -43,6 +42,7 @@ from publish import (
     vote_page,
     worse_share,
 )
+from targets import ends_of, latency_page
 
 TABLE = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench201", "accuracy.csv")
 
