@@ -16,7 +16,7 @@ from archgrad.spaces import Genotype, NASBench201
 from archgrad.spaces.nasbench201_cells import codes_without, genotype_of
 from archgrad.tables import tables_for
 
-__all__ = ["largest_page"]
+__all__ = ["accuracies", "largest_cells", "largest_curves", "largest_page"]
 
 CIFAR10, CIFAR100 = "oracle_cifar10_test_200ep", "oracle_cifar100_test_200ep"
 SPACE = NASBench201(exclude=("none",))
@@ -101,6 +101,17 @@ def largest_page(results: Path, worse: Callable[[float], float], spread: Spread,
     )  # fmt: skip
 
 
+def largest_cells(results: Path, epoch: int = 0) -> list[str]:
+    """Return the cells that the runs with the seeds of the main study have after an epoch, by default the last."""
+    return [derived(run, SHARE, epoch) for run in runs_of(results / "largest" / "nasbench201-cifar10")]
+
+
+def largest_curves(results: Path, epochs: int) -> list[list[tuple[float, float]]]:
+    """Return, for each of these runs, the accuracy on CIFAR-10 of the cell after each epoch."""
+    cells = [largest_cells(results, epoch) for epoch in range(1, epochs + 1)]
+    return [[(float(at), accuracies(cell)[0]) for at, cell in enumerate(own, 1)] for own in zip(*cells, strict=True)]
+
+
 def runs_of(home: Path) -> list[Path]:
     """Return the stored runs with a mixture, by seed."""
     return sorted(
@@ -109,10 +120,10 @@ def runs_of(home: Path) -> list[Path]:
 
 
 @cache
-def derived(run: Path, share: float) -> str:
-    """Return the cell of the last mixture of a run."""
+def derived(run: Path, share: float, epoch: int = 0) -> str:
+    """Return the cell of the mixture of a run after an epoch, by default the last."""
     choices, epochs = read_mixture(run / "mixture.json")
-    weights = dict(zip(choices, epochs[-1], strict=True))
+    weights = dict(zip(choices, epochs[epoch - 1], strict=True))
     (block,) = SPACE.blocks
     rows = [[weights[block.name, row.name, choice] for choice in row.choices] for row in block.rows]
     mixture = Probabilities({block.name: torch.tensor(rows, dtype=torch.float64)})

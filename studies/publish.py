@@ -18,7 +18,8 @@ from typing import Any
 
 from claims import claims_page
 from doctor import doctor_page
-from largest import largest_page
+from largest import accuracies as cell_accuracies
+from largest import largest_cells, largest_curves, largest_page
 from targets import draw_front, ends_of, latency_page
 from votes import Found, votes_page
 
@@ -220,6 +221,10 @@ def front(found: dict[str, Runs]) -> str:
         accuracies = [spread([records[at][CIFAR10] for records in runs.values()]) for at in (EARLY - 1, -1)]
         skips = mean(records[-1]["skips"] for records in runs.values())
         lines.append(f"| `{variant}` | {len(runs)} | {' | '.join(accuracies)} | {skips:.1f} of 6 |")
+    cells = [largest_cells(HERE / "results", epoch) for epoch in (EARLY, 0)]
+    own = " | ".join(spread([cell_accuracies(cell)[0] for cell in each]) for each in cells)
+    skips = mean(cell.count("skip_connect") for cell in cells[1])
+    lines.append(f"| `gaea-largest`, our default | {len(cells[1])} | {own} | {skips:.1f} of 6 |")
     return "\n".join(lines) + "\n"
 
 
@@ -347,14 +352,20 @@ def _verdict(differences: Sequence[float]) -> str:
 
 def draw(found: dict[str, Runs], path: Path) -> None:
     """Draw the accuracy of the current cell over the epochs."""
+    every = {
+        variant: {seed: [(one["epoch"], one[CIFAR10]) for one in records] for seed, records in runs.items()}
+        for variant, runs in found.items()
+        if variant in DRAWN
+    }
+    every["gaea-largest"] = dict(enumerate(largest_curves(HERE / "results", EPOCHS)))
     lines = {}
-    for variant in DRAWN:
-        runs = found.get(variant, {})
-        points = anytime_curve({seed: [(one["epoch"], one[CIFAR10]) for one in runs[seed]] for seed in runs})
+    for variant in (*DRAWN, "gaea-largest"):
+        points = anytime_curve(every.get(variant, {}))
         if points:
             bands = [point.band or (point.mean, point.mean) for point in points]
-            label = f"{variant} ({len(runs)} {'seed' if len(runs) == 1 else 'seeds'})"
+            count = len(every[variant])
             low, high = ([band[end] for band in bands] for end in (0, 1))
+            label = f"{variant} ({count} {'seed' if count == 1 else 'seeds'})"
             lines[label] = Line([point.x for point in points], [point.mean for point in points], low, high)
     axes = ("epoch", "accuracy of the current cell, CIFAR-10 (%)")
     draw_lines(lines, axes, "line: mean over seeds, band: 95 % interval of the mean", path)
