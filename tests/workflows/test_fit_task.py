@@ -125,7 +125,7 @@ def ill_shaped(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         ("multilabel", Multilabel(positive_weights=(1.0, 2.0)), "has 2 numbers, but the data 'noise' has 3 labels"),
         ("regression", ag.Task(ill_shaped), "ill_shaped"),
     ],
-    ids=str,
+    ids=["labels", "classes", "unknown", "number", "weights", "shape"],
 )
 def test_a_wrong_task_is_refused_before_anything_is_written(
     tmp_path: Path, targets: str, task: Any, message: str
