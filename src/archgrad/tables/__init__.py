@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from archgrad.errors import UserError, shortened
+from archgrad.errors import UserError
 from archgrad.parts.fields import checked
 from archgrad.spaces import SearchSpace
 from archgrad.spaces.latency_table import LatencyTable, find_latencies, open_latencies
@@ -90,7 +90,7 @@ def look_up(architecture: Cell, path: Path | None = None) -> Answer:
     if own is None:
         titles = " or ".join(table.title for table in TABLES.values())
         raise UserError(
-            f"no table has the accuracy of the genotype {shortened(architecture)}; give a cell of {titles}."
+            f"no table has the accuracy of the genotype {str(architecture)[:100]}; give a cell of {titles}."
         )
     other = None if path is None else _table_by_name(path)
     if other is not None and other is not own:
