@@ -135,7 +135,7 @@ def test_every_edge_or_their_mean_can_be_seen(page: Page, written: dict[str, Pat
 def test_a_fit_shows_its_classes_mistakes_and_curves(page: Page, written: dict[str, Path]) -> None:
     page.set_viewport_size({"width": 1100, "height": 1250})
     page.goto(written["fit"].as_uri())
-    expect(page.locator(".verdict")).to_contain_text("90.90 % of 33 test images")
+    expect(page.locator(".verdict")).to_contain_text("reaches a test accuracy of 90.90 % on 33 images")
     assert page.locator("#classes tbody tr").count() == 3
     expect(page.locator("#mistakes figure svg")).to_be_visible()
     expect(page.locator("#mistakes tbody th").first).to_have_text(HOSTILE)
