@@ -86,9 +86,9 @@ def photos(count: int, side: int = 32) -> ag.data.ImageData:
 
 
 @pytest.mark.parametrize(("minutes", "pixels", "size", "limit"), [
-    (1.0, 16, (8, 1), 20_000), (5.0, 16, (8, 3), None), (25.0, None, (16, 5), None),
+    (0.6, 16, (8, 1), 12_800), (1.1, 16, (8, 3), 7_800), (5.0, 16, (8, 3), None), (25.0, None, (16, 5), None),
 ])  # fmt: skip
-def test_time_goes_into_images_first_then_into_the_supernet_and_last_into_pixels(
+def test_time_goes_into_some_depth_then_into_images_and_last_into_pixels(
     speed: Machine, minutes: float, pixels: int | None, size: tuple[int, int], limit: int | None
 ) -> None:
     found = fit_sizes(SearchConfig(time_limit=minutes), photos(30_000)).config

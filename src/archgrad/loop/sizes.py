@@ -1,7 +1,8 @@
 """Choose the pixels, width, depth, epochs and images of a search so that it keeps a time limit.
 
-Images and steps decide, not pixels and depth (docs/deciding.md has the runs): the smallest supernet sees its images at
-16 pixels, and all further time goes into more images. Only where there is time for all of them does the supernet grow.
+Images and steps decide, not pixels and width (docs/deciding.md has the runs): small supernets see their images at 16
+pixels. One of some depth is taken as soon as there is time for enough steps, because a single cell does not need its
+skip connections. Then time goes into more images; only where there is time for all of them does the supernet grow.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ __all__ = ["SEARCH_PIXELS", "ChosenSizes", "candidate_sizes", "fit_sizes", "seen
 
 ENOUGH_STEPS = 1500
 """Fewer weight steps than this decide little, and the user is told."""
+DEEP_STEPS = 2000
+"""With time for so many steps the supernet has some depth: 3 cells per stage of NAS-Bench-201."""
 FEWEST_EPOCHS = 20
 """Rather than fewer epochs than this, a search takes fewer images, down to two batches."""
 MOST_STEPS = 20_000
@@ -102,21 +105,23 @@ def fit_sizes(config: SearchConfig, data: Data, tell: Callable[[str], None] = la
     """Fill in the sizes that the configuration leaves open, for ``data`` as they are.
 
     It times a few steps of each supernet, from the smallest to the published one, and takes the last that has time to
-    see all images FEWEST_EPOCHS times, or for MOST_STEPS; or the smallest. The rest of the time goes into images and
-    epochs: at most the published number, or as many as ENOUGH_STEPS steps need. Measuring counts as part of the time.
-    ``tell`` gets a line about each measurement. Sizes that would take much longer than the limit raise a UserError.
+    see all images FEWEST_EPOCHS times, or for MOST_STEPS, the second already for DEEP_STEPS; or the smallest. The rest
+    of the time goes into images and epochs: at most the published number, or as many as ENOUGH_STEPS steps need.
+    Measuring counts as part of the time. ``tell`` gets a line about each measurement. Sizes that would take much longer
+    than the limit raise a UserError.
     """
     config = config.with_sizes()
     _check_free(config)
     config = _with_batches(resolve(config), data)
     started, limit = time.monotonic(), 60 * (config.time_limit or 0.0)
     chosen: tuple[ResolvedSearch, float] | None = None
-    for size in candidate_sizes(config, data):
+    for number, size in enumerate(candidate_sizes(config, data)):
         parts = resolve(sized(config, size))
         tell(f"measuring a few steps with {_size_in_words(parts.config)}")
         step = _step_seconds(parts, seen_images(parts.config, data), _MEASURING_SHARE * limit)
         spent = from_first(lambda: time.monotonic() - started)
-        is_enough = (limit - spent) / OVERHEAD / step >= _needed_steps(parts, data)
+        most = DEEP_STEPS if number < 2 else MOST_STEPS
+        is_enough = (limit - spent) / OVERHEAD / step >= _needed_steps(parts, data, most)
         if is_enough or chosen is None:
             chosen = parts, step
         if not is_enough:
@@ -138,10 +143,10 @@ def seen_images(config: SearchConfig, data: Data) -> Data:
     return LoadOptions(image_size=config.search_size, resize=config.resize).resized(data)
 
 
-def _needed_steps(parts: ResolvedSearch, data: Data) -> int:
-    """Return the weight steps that a supernet other than the smallest must have time for."""
+def _needed_steps(parts: ResolvedSearch, data: Data, most: int) -> int:
+    """Return the weight steps that a supernet other than the smallest must have time for, at ``most`` so many."""
     every = FEWEST_EPOCHS * _batches(parts.config, _shares(parts), data)
-    return max(ENOUGH_STEPS, min(every, MOST_STEPS))
+    return max(ENOUGH_STEPS, min(every, most))
 
 
 def candidate_sizes(config: SearchConfig, data: Data) -> list[Size]:
