@@ -1,8 +1,8 @@
 """Choose the pixels, width, depth, epochs and images of a search so that it keeps a time limit.
 
 Images and steps decide, not pixels and width (docs/deciding.md has the runs): small supernets see their images at 16
-pixels. One of some depth is taken as soon as there is time for enough steps, because a single cell does not need its
-skip connections. Then time goes into more images; only where there is time for all of them does the supernet grow.
+pixels. One of some depth, with which the default was measured, is taken as soon as there is time for enough steps. Then
+time goes into more images; only where there is time for all of them does the supernet grow.
 """
 
 from __future__ import annotations
