@@ -61,3 +61,9 @@ def test_what_has_begun_stays_as_it_is() -> None:
 def test_a_plan_that_cannot_run_names_the_variant_and_the_benchmark() -> None:
     with pytest.raises(UserError, match="the variant 'x' on b: unknown method 'dartz'; did you mean 'darts'"):
         check_plan(replace(PLAN, variants=(Variant("x", "dartz"),)))
+
+
+def test_a_variant_has_no_time_limit_of_its_own() -> None:
+    limited = replace(PLAN, variants=(*PLAN.variants, Variant("short", "gaea", {"time_limit": 2.0})))
+    with pytest.raises(UserError, match=r"'short' is 2\.0; all variants of a benchmark share its sizes"):
+        check_plan(limited)

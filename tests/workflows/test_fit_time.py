@@ -138,11 +138,15 @@ def test_a_candidate_that_diverges_drops_out(machine: Machine) -> None:
         machine.fit(DATA, 1800.0)
 
 
-def test_a_budget_that_is_too_short_for_a_search(machine: Machine) -> None:
+def test_a_budget_that_is_too_short_for_a_search_names_one_that_is_not(machine: Machine) -> None:
     result = machine.fit(DATA, 60.0)
-    assert any("too short for a search" in line for line in machine.told)
+    (told,) = (line for line in machine.told if "too short for a search" in line)
+    _, _, longer = told.partition("--budget ")
+    minutes = float(longer.partition("m")[0])
     assert not any(kind_of(one) == "searched" for one in machine.trainings)
     assert "there was no search" in result.verdict
+    machine.fit(DATA, 60 * minutes)
+    assert any("searching for a cell" in line for line in machine.told)
 
 
 def test_the_search_may_find_a_known_cell(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

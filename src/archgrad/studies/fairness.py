@@ -9,7 +9,7 @@ from typing import Any
 from archgrad.config import SearchConfig
 from archgrad.config.resolve import method_of, resolve, space_of, training_of
 from archgrad.config.search_config import SIZE_FIELDS
-from archgrad.errors import UserError, unknown
+from archgrad.errors import UserError, shortened, unknown
 from archgrad.loop.prepare import DEFAULT_MINUTES
 from archgrad.loop.sizes import fit_sizes
 from archgrad.studies.plan import BLACKBOX, BUDGETS, Benchmark, PlannedRun, StudyPlan, Variant
@@ -122,6 +122,12 @@ def _budget(variant: Variant) -> str:
 
 def check_plan(plan: StudyPlan) -> None:
     """Raise a UserError unless every variant can be searched on every benchmark; nothing is loaded for that."""
+    for variant in plan.variants:
+        if "time_limit" in variant.options:
+            raise UserError(
+                f"time_limit of the variant {variant.name!r} is {shortened(variant.options['time_limit'])}; all "
+                f"variants of a benchmark share its sizes, so give the limit in [common], or in a [[benchmark]]."
+            )
     for benchmark in plan.benchmarks:
         for variant in plan.variants:
             run = PlannedRun(benchmark, variant, plan.seeds[0])

@@ -38,6 +38,7 @@ from archgrad.workflows.halving import Round, hold_round
 from archgrad.workflows.mirrored import flip_setting
 from archgrad.workflows.pacing import (
     SEARCH,
+    Clock,
     Length,
     Schedule,
     balanced_size,
@@ -55,6 +56,8 @@ METHOD = "gaea-simultaneous"
 _FEWEST_STEPS = 500
 """A search of fewer steps is left out: what it chooses is chance."""
 _TOO_SHORT = "the budget is too short for a search that means anything: its time goes into known networks"
+_LONGER = (5, 10, 20, 30, 60, 120, 240, 480, 1440)
+"""Budgets, in minutes, among which the shortest that has time for a search is named."""
 _CLEARLY = 2.0
 """A variant must be better than the winner by so many standard errors of their difference."""
 _BALANCED = MetricInfo(BALANCED, unit="%", best=100.0)
@@ -146,8 +149,8 @@ class FitSteps(FitTrainings):
 
     def _search_sizes(self) -> dict[str, int | None]:
         """Choose the sizes of a search by time; nothing if too few steps are possible."""
-        if self.plan.networks is None and self._rounds().networks == 1:
-            self.tell(_TOO_SHORT)
+        if self.plan.networks is None and self._rounds(self.clock).networks == 1:
+            self.tell(_TOO_SHORT + self._longer())
             return {}
         self.tell("measuring a few steps of a search")
         minutes = (SEARCH * self.clock.seconds - self.clock.spent) / 60
@@ -177,7 +180,7 @@ class FitSteps(FitTrainings):
 
     def _choose(self, found: Sequence[Genotype]) -> dict[str, Any]:
         """Choose the networks and the rounds by the speed of this machine and the time that is left."""
-        plan, every, timed, work = self.plan, self.images.every, self._rounds(), 1.0
+        plan, every, timed, work = self.plan, self.images.every, self._rounds(self.clock), 1.0
         if plan.channels is None:
             seconds = self.clock.final if (plan.networks or timed.networks) > 1 else self.clock.left
             work = balanced_size(self.speed() * seconds, len(every))
@@ -189,12 +192,19 @@ class FitSteps(FitTrainings):
         final = timed.final if count == timed.networks else self.clock.final
         return {"networks": [one.to_dict() for one in networks], "variants": variants, "final": final}
 
-    def _rounds(self) -> Schedule:
-        """Return the rounds that there is time for, of networks that suit the last training."""
+    def _rounds(self, clock: Clock) -> Schedule:
+        """Return the rounds that a clock has time for, of networks that suit the last training."""
         every, rate = self.images.every, math.inf
         if self.plan.channels is None:
-            rate = self.speed() / balanced_size(self.speed() * self.clock.final, len(every))
-        return schedule_rounds(self.clock, rate, len(every))
+            rate = self.speed() / balanced_size(self.speed() * clock.final, len(every))
+        return schedule_rounds(clock, rate, len(every))
+
+    def _longer(self) -> str:
+        """Name the shortest of a few budgets that has time for a search, if one has."""
+        clocks = (Clock(60.0 * minutes, SEARCH * 60.0 * minutes) for minutes in _LONGER)
+        enough = (one.seconds for one in clocks if one.seconds > self.clock.seconds and self._rounds(one).networks > 1)
+        found = next(enough, None)
+        return "" if found is None else f" (--budget {found / 60:g}m has time for one)"
 
     def select(self, networks: list[Candidate], schedule: Schedule) -> tuple[list[Round], Candidate]:
         """Halve the networks until one is left, and choose among its variants; return the rounds and the winner."""
