@@ -73,6 +73,15 @@ def test_longer_budgets_have_larger_networks(machine: Machine) -> None:
     assert sizes[-1] > 5 * sizes[0]
 
 
+def test_a_network_that_has_trained_tells_the_speed_better_than_measured_steps(machine: Machine) -> None:
+    """The test of mirrored images trains one, before the others are sized."""
+    sizes = set()
+    for machine.seeming in (0.7, 1.0, 1.4):
+        machine.fit(COLORED, 300.0)
+        sizes.add(space_of(machine.trainings[-1].config).channels)
+    assert len(sizes) == 1
+
+
 def kind_of(training: Training) -> str:
     return "searched" if training.network.fixed == FOUND else training.network.base.name
 

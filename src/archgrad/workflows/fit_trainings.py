@@ -13,6 +13,7 @@ from archgrad.config.resolve import task_of
 from archgrad.data import Data
 from archgrad.distributed.processes import from_first
 from archgrad.errors import UserError
+from archgrad.spaces import ResNet
 from archgrad.system.amounts import counted
 from archgrad.tasks import BaseTask
 from archgrad.workflows.candidates import Candidate, reference, shape_of
@@ -56,7 +57,7 @@ class FitTrainings:
     callbacks: Sequence[Callback]
     start_from: str | None = None
     rates: dict[str, float] = field(default_factory=dict)
-    trained: set[str] = field(default_factory=set)
+    trained: dict[str, Candidate] = field(default_factory=dict)
     sized: dict[int, Images] = field(default_factory=dict)
 
     def decide(self, name: str, choose: Callable[[], Any]) -> Any:
@@ -111,7 +112,7 @@ class FitTrainings:
         result = run_training(training, **self.place(place))
         epochs = [record["seconds"] for run in result.runs for record in run.history]
         self.rates[candidate.network] = length.images / max(median(epochs), 1e-6)
-        self.trained.add(candidate.network)
+        self.trained[candidate.network] = candidate
         return result
 
     def pilot(self, candidate: Candidate, data: Data, length: Length) -> bool:
@@ -125,9 +126,11 @@ class FitTrainings:
         return True
 
     def speed(self) -> float:
-        """Return how many multiply-adds a second this machine trains."""
-        one = reference(self.images.every.image_size)
-        return self.rate(one) * cost_of(one.sized, one.parsed, self.shape).multiply_adds
+        """Return how many multiply-adds a second this machine trains, by a ResNet: one that has trained, if any has."""
+        known = [one for one in self.trained.values() if one.space == ResNet.name]
+        one = known[-1] if known else reference(self.images.every.image_size)
+        shape = {**self.shape, "image_size": one.image_size}
+        return self.rate(one) * cost_of(one.sized, one.parsed, shape).multiply_adds
 
     def rate(self, candidate: Candidate) -> float:
         """Return how many images per second a network trains: in its last training, or in a few measured steps."""
