@@ -2,7 +2,8 @@
 
 ``docs/results`` gets ``main.md`` with the tables, ``claims.md`` with what the papers claim, ``doctor.md`` with how
 often the doctor was right, ``patient.md``, ``vote.md`` and ``largest.md`` with what patience, votes and larger
-operations are worth, ``macro.md`` with what is found in chains, and ``latency.md`` with what is found for a device.
+operations are worth, ``fits.md`` with fits beside known networks, ``macro.md`` with what is found in chains, and
+``latency.md`` with what is found for a device.
 ``docs/images`` gets their figures, and ``README.md`` the lines between its two marks. Nothing in them is typed by hand.
 The tables of NAS-Bench-201 and NAS-Bench-Macro are those under ARCHGRAD_DATA.
 """
@@ -18,6 +19,7 @@ from typing import Any
 
 from claims import claims_page
 from doctor import doctor_page
+from fits_page import fits_page
 from largest import accuracies as cell_accuracies
 from largest import largest_cells, largest_curves, largest_page
 from targets import draw_front, ends_of, latency_page
@@ -36,7 +38,7 @@ HERE = Path(__file__).parent
 PAGE, CLAIMS, FIGURE = Path("docs/results/main.md"), Path("docs/results/claims.md"), Path("docs/images/main.svg")
 DOCTOR, PATIENT, README = Path("docs/results/doctor.md"), Path("docs/results/patient.md"), Path("README.md")
 MACRO, VOTE = Path("docs/results/macro.md"), Path("docs/results/vote.md")
-LARGEST = Path("docs/results/largest.md")
+LARGEST, FITS = Path("docs/results/largest.md"), Path("docs/results/fits.md")
 LATENCY, FRONT = Path("docs/results/latency.md"), Path("docs/images/latency.svg")
 BEGIN, END = "<!-- written by studies/publish.py -->\n", "<!-- end -->\n"
 CIFAR10, CIFAR100 = "oracle_cifar10_test_200ep", "oracle_cifar100_test_200ep"
@@ -386,6 +388,7 @@ def main() -> None:
     (to / MACRO).write_text(macro_page(chains), encoding="utf-8")
     (to / VOTE).write_text(vote_page(), encoding="utf-8")
     (to / LARGEST).write_text(largest_page(HERE / "results", worse_share(), spread, signed), encoding="utf-8")
+    (to / FITS).write_text(fits_page(HERE / "results" / "fits", spread, signed), encoding="utf-8")
     ends = ends_of(read_runs("latency"))
     (to / LATENCY).write_text(latency_page(ends, spread), encoding="utf-8")
     draw_front(ends, to / FRONT)

@@ -19,12 +19,14 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "studies"))
 from claims import Claim, claims_page
 from collect import collect, restore
 from doctor import Warned, doctor_page
+from fits_page import fits_page
 from largest import largest_page
 from publish import (
     BEGIN,
     CLAIMS,
     DOCTOR,
     END,
+    FITS,
     LARGEST,
     LATENCY,
     MACRO,
@@ -63,6 +65,8 @@ def test_page_and_readme_have_the_stored_runs_of_the_main_study() -> None:
     assert vote_page() == (home / VOTE).read_text(encoding="utf-8"), "run `python studies/publish.py`"
     largest = largest_page(home / "studies" / "results", worse_share(), spread, signed)
     assert largest == (home / LARGEST).read_text(encoding="utf-8"), "run `python studies/publish.py`"
+    fits = fits_page(home / "studies" / "results" / "fits", spread, signed)
+    assert fits == (home / FITS).read_text(encoding="utf-8"), "run `python studies/publish.py`"
     assert page(found) == written, "run `python studies/publish.py`"
     assert f"{BEGIN}{front(found)}{END}" in readme, "run `python studies/publish.py`"
 
