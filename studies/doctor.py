@@ -1,29 +1,54 @@
-"""The doctor's warnings, held against the stored runs of the main study: ``doctor_page`` is docs/results/doctor.md."""
+"""The doctor's warnings, held against the stored runs of the main study: ``doctor_page`` is docs/results/doctor.md.
+
+``python studies/doctor.py`` chooses thresholds by the development runs of the proxy alone, on a grid, and keeps them in
+``studies/results/thresholds.json``: what is better there, is it better in the main study too?
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import product
+from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from archgrad.diagnostics.diagnosis import diagnose
+from archgrad.diagnostics.rules import Thresholds
 from archgrad.studies.statistics import summarize
+from archgrad.system.files import write_text
 
-__all__ = ["Warned", "doctor_page"]
+__all__ = ["Warned", "chosen_thresholds", "doctor_page"]
 
 Record = dict[str, Any]
+Runs = Mapping[str, Mapping[int, list[Record]]]
+Worse = Callable[[float], float]
+CHOSEN = Path(__file__).parent / "results" / "thresholds.json"
+GRID = {
+    "window": (3, 5, 8),
+    "many": (0.45, 0.6, 0.75),
+    "most": (0.6, 0.75, 0.9),
+    "rise": (0.15, 0.3, 0.5),
+    "misaligned": (0.1, 0.05, 0.2),
+}
+"""Values of the thresholds of a collapse, the default first."""
 ACCURACY, WARNING = "oracle_cifar10_test_200ep", "collapsing"
 PAGE = """\
 # Is the doctor right?
 
 `python studies/publish.py` writes this page from the {runs} runs of [the main study](main.md) in which the doctor
-spoke, as it stood at the commit of that study. Its thresholds come from other data and other seeds
+speaks. Its thresholds come from other data and other seeds
 ([deciding.md](../deciding.md#what-a-search-says-at-its-end)). A run **has collapsed** if its last cell is worse than
 half of the 4,096 cells without `none`.
 
 | the doctor says "collapsing" | runs | of these collapsed (precision) | of all {collapsed} collapsed (recall) |
 |---|---|---|---|
 {rows}
+
+"Chosen" are the thresholds with the best mean of the two F1 scores, at the end and in any epoch, in the development
+runs of DARTS (`studies/proxy.toml`, seeds 100 to 104), of {grid} on a grid (`python studies/doctor.py`): {chosen}.
+There the scores are {scores}. {verdict} What follows is about the default.
 
 - **Lead.** In the collapsed runs that were warned of, the first warning comes {lead:.0f} epochs before the end of 40
   (median), and {delay:.0f} epochs after four of the six edges have become skip connections for the first time.
@@ -51,17 +76,47 @@ class Warned:
     end: float
 
     @classmethod
-    def of(cls, name: str, records: list[Record], collapsed: bool) -> Warned:
-        """Read the records of a run."""
-        first = next((one["epoch"] for one in records if one["diagnosis"] == WARNING), None)
+    def of(cls, name: str, records: list[Record], collapsed: bool, thresholds: Thresholds | None = None) -> Warned:
+        """Diagnose a run after each epoch."""
+        said = [diagnose(records[:end], len(records), thresholds).verdict for end in range(1, len(records) + 1)]
+        first = next((one["epoch"] for one, verdict in zip(records, said, strict=True) if verdict == WARNING), None)
         skipping = next((one["epoch"] for one in records if one.get("skips", 0) >= 4), None)
         before = [one for one in records if first is not None and one["epoch"] < first]
         end = records[-1]
         return cls(
-            name, first, end["diagnosis"] == WARNING, collapsed, end["epoch"] - (first or 0),
+            name, first, said[-1] == WARNING, collapsed, end["epoch"] - (first or 0),
             None if first is None or skipping is None else first - skipping,
             float((before[-1] if before else end)[ACCURACY]), float(end[ACCURACY]),
         )  # fmt: skip
+
+
+def _warned(found: Runs, worse: Worse, thresholds: Thresholds | None = None) -> list[Warned]:
+    """Return what all runs came to that have diagnoses."""
+    return [
+        Warned.of(f"`{variant}` seed {seed}", records, worse(records[-1][ACCURACY]) < 50, thresholds)
+        for variant, seeds in found.items()
+        for seed, records in sorted(seeds.items())
+        if "diagnosis" in records[-1]
+    ]
+
+
+def _scores(runs: list[Warned]) -> tuple[float, float]:
+    """Return the F1 scores of the warnings at the end and in any epoch: 2·right / (warned + collapsed)."""
+    collapsed = sum(one.collapsed for one in runs)
+
+    def score(warned: list[Warned]) -> float:
+        return 2 * sum(one.collapsed for one in warned) / max(len(warned) + collapsed, 1)
+
+    return score([one for one in runs if one.at_end]), score([one for one in runs if one.first is not None])
+
+
+def chosen_thresholds(found: Runs, worse: Worse) -> Thresholds:
+    """Return those of the grid with the best scores; of equal ones the first, which is nearest to the default."""
+    return max(_grid(), key=lambda limits: sum(_scores(_warned(found, worse, limits))))
+
+
+def _grid() -> Iterator[Thresholds]:
+    return (Thresholds(**dict(zip(GRID, values, strict=True))) for values in product(*GRID.values()))
 
 
 def _row(text: str, said: list[Warned], collapsed: int) -> str:
@@ -69,21 +124,14 @@ def _row(text: str, said: list[Warned], collapsed: int) -> str:
     return f"| {text} | {len(said)} | {right} ({right / len(said):.2f}) | {right} ({right / collapsed:.2f}) |"
 
 
-def doctor_page(
-    found: Mapping[str, Mapping[int, list[Record]]],
-    worse: Callable[[float], float],
-    switched: Mapping[int, list[Record]],
-) -> str:
+def doctor_page(found: Runs, development: Runs, worse: Worse, switched: Mapping[int, list[Record]]) -> str:
     """Return the page; ``worse`` is the share of cells, in per cent, that have a lower accuracy.
 
-    ``switched`` are runs of DARTS with ``--on-collapse switch``, by seed.
+    ``development`` are the runs by which the thresholds are chosen, and ``switched`` runs of DARTS with ``--on-collapse
+    switch``, by seed.
     """
-    runs = [
-        Warned.of(f"`{variant}` seed {seed}", records, worse(records[-1][ACCURACY]) < 50)
-        for variant, seeds in found.items()
-        for seed, records in sorted(seeds.items())
-        if "diagnosis" in records[-1]
-    ]
+    limits = replace(Thresholds(), **json.loads(CHOSEN.read_text(encoding="utf-8")))
+    runs, others = (_warned(found, worse, one) for one in (None, limits))
     collapsed, warned = [one for one in runs if one.collapsed], [one for one in runs if one.first is not None]
     caught = [one for one in warned if one.collapsed]
     recovered = [one.name for one in warned if not one.collapsed]
@@ -94,11 +142,17 @@ def doctor_page(
         runs=len(runs),
         collapsed=len(collapsed),
         rows="\n".join(
-            [
-                _row("at the end", [one for one in runs if one.at_end], len(collapsed)),
-                _row("in any epoch", warned, len(collapsed)),
-            ]
+            _row(f"{when}, {name}", said, len(collapsed))
+            for name, every in (("default", runs), ("chosen", others))
+            for when, said in (
+                ("at the end", [one for one in every if one.at_end]),
+                ("in any epoch", [one for one in every if one.first is not None]),
+            )
         ),
+        grid=sum(1 for _ in _grid()),
+        chosen=", ".join(f"`{name}` {value} instead of {own}" for name, value, own in _changed(limits)),
+        scores=_shown(*(_scores(_warned(development, worse, one)) for one in (None, limits))),
+        verdict=_verdict(_scores(runs), _scores(others)),
         lead=median(one.lead for one in caught),
         delay=median(one.delay for one in caught if one.delay is not None),
         recovered=len(recovered),
@@ -110,6 +164,25 @@ def doctor_page(
         change=f"{changes.mean:+.2f} points (95 % interval {low:+.2f} to {high:+.2f})",
         switching=_switching(found["darts"], switched),
     )
+
+
+def _changed(limits: Thresholds) -> list[tuple[str, float, float]]:
+    """Return the thresholds that differ from the default: name, value, default."""
+    values = [(one.name, getattr(limits, one.name), getattr(Thresholds(), one.name)) for one in fields(limits)]
+    return [one for one in values if one[1] != one[2]]
+
+
+def _shown(default: tuple[float, float], chosen: tuple[float, float]) -> str:
+    texts = [" and ".join(f"{score:.2f}" for score in scores) for scores in (chosen, default)]
+    return f"{texts[0]}, by default {texts[1]}"
+
+
+def _verdict(default: tuple[float, float], chosen: tuple[float, float]) -> str:
+    """Say whether the chosen thresholds are better in the main study as well."""
+    said = f"In the main study they are {_shown(default, chosen)}"
+    if all(one > other for one, other in zip(chosen, default, strict=True)):
+        return f"{said}: the chosen thresholds are better."
+    return f"{said}: the chosen thresholds are not better in both, so the default stays."
 
 
 def _switching(before: Mapping[int, list[Record]], switched: Mapping[int, list[Record]]) -> str:
@@ -130,3 +203,16 @@ def _switching(before: Mapping[int, list[Record]], switched: Mapping[int, list[R
         f"{changes.mean:+.2f} points (95 % interval\n  {low:+.2f} to {high:+.2f}), {fewer:.1f} skip connections fewer; "
         f"{word}."
     )
+
+
+def main() -> None:
+    """Choose thresholds by the development runs, and keep those that differ from the default."""
+    from publish import read_runs, worse_share
+
+    limits = asdict(chosen_thresholds(read_runs("proxy"), worse_share()))
+    own = {name: value for name, value in limits.items() if value != getattr(Thresholds(), name)}
+    write_text(CHOSEN, json.dumps(own) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -381,7 +381,8 @@ def main() -> None:
     (to / PAGE).write_text(page(found), encoding="utf-8")
     (to / CLAIMS).write_text(claims_page(found, chains), encoding="utf-8")
     (to / DOCTOR).write_text(
-        doctor_page(found, worse_share(), read_runs("switch").get("darts-switch", {})), encoding="utf-8"
+        doctor_page(found, read_runs("proxy"), worse_share(), read_runs("switch").get("darts-switch", {})),
+        encoding="utf-8",
     )
     patient = patient_page(found["gaea-simultaneous"], read_runs("patient")["gaea-patient"])
     (to / PATIENT).write_text(patient, encoding="utf-8")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from archgrad.diagnostics.rules import Thresholds
 from archgrad.studies import Study
 from archgrad.studies.folder import StudyFolder
 from archgrad.studies.plan import Benchmark, StudyPlan, Variant
@@ -56,7 +57,7 @@ def test_page_and_readme_have_the_stored_runs_of_the_main_study() -> None:
     assert claims_page(found, read_runs("macro")) == claims, "run `python studies/publish.py`"
     switched = read_runs("switch").get("darts-switch", {})
     doctor = (home / DOCTOR).read_text(encoding="utf-8")
-    assert doctor_page(found, worse_share(), switched) == doctor, "run `python studies/publish.py`"
+    assert doctor_page(found, read_runs("proxy"), worse_share(), switched) == doctor, "run `python studies/publish.py`"
     latency = latency_page(ends_of(read_runs("latency")), spread)
     assert latency == (home / LATENCY).read_text(encoding="utf-8"), "run `python studies/publish.py`"
     patient = patient_page(found["gaea-simultaneous"], read_runs("patient")["gaea-patient"])
@@ -72,12 +73,20 @@ def test_page_and_readme_have_the_stored_runs_of_the_main_study() -> None:
 
 
 def test_the_first_warning_of_a_run_is_counted_from_its_end_and_from_its_skips() -> None:
-    said = ["healthy", "healthy", "collapsing", "healthy"]
     records = [
-        {"epoch": number + 1, "diagnosis": one, "skips": 3 + number, "oracle_cifar10_test_200ep": 90.0 - number}
-        for number, one in enumerate(said)
+        {
+            "epoch": epoch,
+            "skips": skips,
+            "skip_share": skips / 6,
+            "entropy": 1.4 - epoch / 10,
+            "entropy_max": 1.4,
+            "oracle_cifar10_test_200ep": 90.0 - epoch,
+        }
+        for epoch, skips in enumerate([1, 1, 4, 4, 4, 4, 0, 0], 1)
     ]
-    assert Warned.of("run", records, True) == Warned("run", 3, False, True, 1, 1, 89.0, 87.0)
+    assert Warned.of("run", records, True) == Warned("run", 4, False, True, 4, 1, 87.0, 82.0)
+    patient = Warned.of("run", records, True, Thresholds(many=0.9, most=0.9))
+    assert patient.first is None
 
 
 @pytest.mark.parametrize(
