@@ -59,21 +59,53 @@ There the scores are {scores}. {verdict} What follows is about the default.
   {stopped:.2f} instead of {ended:.2f} %: a change of {change}. That is nearly what `--on-collapse stop`
   does, which takes the last usable epoch.
 - **Switching.** {switching}
+
+## What tells whether to trust a search
+
+The cells of these runs by the last verdict: accuracy in the table, the worst, and how many of the 4,096 cells are worse
+in the mean.
+
+| the last verdict | runs | CIFAR-10 | worst run | worse cells |
+|---|---|---|---|---|
+{verdicts}
+
+What a search knows of itself at its end, and the accuracy of its cell: Spearman's rank correlation over all of these
+runs, and over the seeds of one method (the mean over {methods} methods with ten seeds, where it varies).
+
+| at the end | all runs | seeds of one method |
+|---|---|---|
+{signals}
+
+Within one method, neither how much is decided nor how accurate the mixture is tells the better seed by more than a weak
+correlation; the number of skip connections does.
 """
+SIGNALS: Mapping[str, Callable[[Record], float]] = {
+    "skip connections": lambda one: one["skips"],
+    "decided": lambda one: 1 - one["entropy"] / one["entropy_max"],
+    "accuracy with the mixture": lambda one: one["mixture_accuracy"],
+    "accuracy with the one architecture, same weights": lambda one: one["discrete_accuracy"],
+    "alignment of the cells' gradients": lambda one: one["alignment"],
+}
+"""What the last record of a run tells."""
 
 
 @dataclass(frozen=True)
 class Warned:
-    """What a run came to: the epoch of the first warning, whether the last verdict was one, and how it ended."""
+    """What a run came to: the epoch of the first warning, the last verdict, and how it ended."""
 
     name: str
     first: int | None
-    at_end: bool
+    verdict: str
     collapsed: bool
     lead: int
     delay: int | None
     before: float
     end: float
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the last verdict was a warning."""
+        return self.verdict == WARNING
 
     @classmethod
     def of(cls, name: str, records: list[Record], collapsed: bool, thresholds: Thresholds | None = None) -> Warned:
@@ -84,7 +116,7 @@ class Warned:
         before = [one for one in records if first is not None and one["epoch"] < first]
         end = records[-1]
         return cls(
-            name, first, said[-1] == WARNING, collapsed, end["epoch"] - (first or 0),
+            name, first, said[-1], collapsed, end["epoch"] - (first or 0),
             None if first is None or skipping is None else first - skipping,
             float((before[-1] if before else end)[ACCURACY]), float(end[ACCURACY]),
         )  # fmt: skip
@@ -163,7 +195,38 @@ def doctor_page(found: Runs, development: Runs, worse: Worse, switched: Mapping[
         ended=mean(one.end for one in warned),
         change=f"{changes.mean:+.2f} points (95 % interval {low:+.2f} to {high:+.2f})",
         switching=_switching(found["darts"], switched),
+        verdicts="\n".join(_verdicts(runs, worse)),
+        methods=len(_of_ten_seeds(found)),
+        signals="\n".join(_signals(found)),
     )
+
+
+def _verdicts(runs: list[Warned], worse: Worse) -> Iterator[str]:
+    """Yield a row for each last verdict, the best first."""
+    groups = {verdict: [one.end for one in runs if one.verdict == verdict] for verdict in {one.verdict for one in runs}}
+    for verdict, ends in sorted(groups.items(), key=lambda item: -mean(item[1])):
+        share = mean(worse(end) for end in ends)
+        yield f"| {verdict} | {len(ends)} | {mean(ends):.2f} | {min(ends):.2f} | {share:.0f} % |"
+
+
+def _of_ten_seeds(found: Runs) -> list[list[Record]]:
+    """Return the last records of each method that has ten seeds and diagnoses."""
+    ends = ([records[-1] for records in seeds.values()] for seeds in found.values())
+    return [own for own in ends if len(own) >= 10 and "diagnosis" in own[0]]
+
+
+def _signals(found: Runs) -> Iterator[str]:
+    """Yield the rank correlations of what runs tell at their ends with the accuracy of their cells."""
+    every = [end for seeds in found.values() for end in (one[-1] for one in seeds.values()) if "diagnosis" in end]
+    for name, signal in SIGNALS.items():
+        own = [_rank_correlation(signal, ends) for ends in _of_ten_seeds(found) if len({*map(signal, ends)}) > 1]
+        yield f"| {name} | {_rank_correlation(signal, every):+.2f} | {mean(own):+.2f} |"
+
+
+def _rank_correlation(signal: Callable[[Record], float], ends: list[Record]) -> float:
+    from scipy.stats import spearmanr
+
+    return float(spearmanr([signal(one) for one in ends], [one[ACCURACY] for one in ends]).statistic)
 
 
 def _changed(limits: Thresholds) -> list[tuple[str, float, float]]:

@@ -84,7 +84,7 @@ def test_the_first_warning_of_a_run_is_counted_from_its_end_and_from_its_skips()
         }
         for epoch, skips in enumerate([1, 1, 4, 4, 4, 4, 0, 0], 1)
     ]
-    assert Warned.of("run", records, True) == Warned("run", 4, False, True, 4, 1, 87.0, 82.0)
+    assert Warned.of("run", records, True) == Warned("run", 4, "healthy", True, 4, 1, 87.0, 82.0)
     patient = Warned.of("run", records, True, Thresholds(many=0.9, most=0.9))
     assert patient.first is None
 
