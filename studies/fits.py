@@ -27,7 +27,7 @@ from archgrad.system.files import write_text
 
 PLANS = {"fit": ag.FitPlan(), "known": ag.FitPlan(search_epochs=0, networks=1, variants=0)}
 SIZES = {"resnet": {"channels": 16, "cells": 3}, "mobilenet": {"channels": 16, "cells": 8}}
-PAIRS = (("fit", "known"), ("resnet", "mobilenet"))
+PAIRS = (("fit", "resnet"), ("known", "mobilenet"))
 
 
 def fitted(data: str, budget: str, way: str, seed: int, home: Path) -> dict[str, Any]:
