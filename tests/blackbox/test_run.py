@@ -7,10 +7,13 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from known_table import install
 
-from archgrad.blackbox import resume_blackbox, run_blackbox
+import archgrad as ag
+from archgrad.blackbox import ZeroCost, resume_blackbox, run_blackbox
 from archgrad.config import read_run_config
 from archgrad.config.resolve import space_of
 from archgrad.errors import UserError
@@ -127,3 +130,16 @@ def test_the_command_lists_them(archgrad) -> None:
     code, out, _ = archgrad("list", "blackbox", "regularized-evolution")
     assert code == 0
     assert ["regularized-evolution.population", "10"] in [line.split()[:2] for line in out.splitlines()]
+
+
+def test_images_of_a_user_are_searched_and_named(tmp_path: Path) -> None:
+    space, images, targets = (
+        NASBench201(channels=2, cells_per_stage=1),
+        np.zeros((20, 8, 8), "uint8"),
+        np.arange(20) % 2,
+    )
+    own = ag.data.from_dataset((torch.zeros(20, 1, 8, 8, dtype=torch.uint8), torch.arange(20) % 2))
+    assert run_blackbox(ZeroCost("params", samples=2), space, own).data == own.name
+    np.savez(tmp_path / "a.npz", x=images, y=targets)
+    result = run_blackbox(ZeroCost("params", samples=2), space, ag.data.load(f"npz:{tmp_path / 'a.npz'}"))
+    assert result.data == f"npz:{tmp_path / 'a.npz'}"

@@ -291,7 +291,8 @@ def test_query_and_draw(archgrad, monkeypatch, nasbench201_folder):
     assert set(answer["accuracy"]) == {"cifar10", "cifar100", "imagenet16-120"}
     code, out, _ = archgrad("query", BEST)
     assert "1.289 M parameters, 184.73 M multiply-adds" in out
-    assert archgrad("draw", "darts-v2")[0] == 0
+    assert archgrad("draw", "darts-v2")[0] == archgrad("draw", "resnet")[0] == 0
+    assert "unknown well-known cell 'darts-v3'; did you mean 'darts-v2'?" in archgrad("draw", "darts-v3")[2]
     code, out, _ = archgrad("draw", BEST)
     assert code == 0
     assert "nor_conv_3x3" in out

@@ -62,6 +62,12 @@ def test_damaged_and_hostile_files_are_sentences(way, archgrad, tmp_path):
             assert (code, "\x1b" in out + err, "error: " in err) == (2, False, True), arguments
 
 
+def test_a_number_beyond_all_floats_is_a_sentence(archgrad):
+    Path("big.toml").write_text(f"time_limit = 1{'0' * 400}\n")
+    code, _, err = archgrad("search", "--config", "big.toml", "--dry-run")
+    assert (code, "error: time_limit in big.toml is 1000" in err) == (2, True)
+
+
 @pytest.mark.parametrize("command", ["status", "compare", "resume", "plot", "draw", "list"])
 def test_no_message_echoes_a_long_value(command, archgrad):
     code, out, err = archgrad(command, "a b " * 2000)

@@ -41,6 +41,8 @@ def test_npz_parts(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x_train=STACK, y_train=Y[:, None], x_test=STACK[:4], y_test=Y[:4])
     assert len(npz(tmp_path / "a.npz")) == 8
     assert len(npz(tmp_path / "a.npz", train=False)) == 4
+    np.savez(tmp_path / "few.npz", x_train=STACK, y_train=Y, x_test=STACK[:2], y_test=Y[:2] + 18)
+    assert npz(tmp_path / "few.npz", train=False).targets.tolist() == (Y[:2] + 18).tolist()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import archgrad as ag
 from archgrad.distributed import processes as module
@@ -66,6 +67,9 @@ def test_the_environment_of_torchrun_is_read(started: pytest.MonkeyPatch) -> Non
     assert launched() == (1, 4, 3, 4)
     assert is_silent()
     assert (own_device("cuda"), own_device("cuda:0"), own_device("cpu")) == ("cuda:3", "cuda:0", "cpu")
+    for there, own in ((False, "auto"), (True, "cuda:3")):
+        started.setattr(torch.cuda, "is_available", lambda there=there: there)
+        assert own_device("auto") == own
     started.setenv("WORLD_SIZE", "1")
     started.setenv("RANK", "0")
     assert launched() is None

@@ -22,7 +22,7 @@ def test_steps_are_those_of_the_schedule() -> None:
     found, setup = estimate(resolve(config), data), experiment_of(space, method, data, config)
     assert (found.weight_steps, found.arch_steps) == (8 * setup.steps, setup.arch_steps)
     assert found.weight_steps == 4 * found.arch_steps
-    assert found.parameters == sum(weight.numel() for weight in setup.space.supernet().parameters())
+    assert found.parameters == sum(weight.numel() for weight in setup.space.supernet(input_channels=1).parameters())
     assert found.seconds > found.weight_steps * found.step_seconds > 0
 
 

@@ -493,7 +493,9 @@ def test_the_depth_of_the_command_is_that_of_every_stage() -> None:
         method_of(SearchConfig(method="darts", settings={"progressive.keep": "3"}))
 
 
-@pytest.mark.parametrize("values", [{}, {"cells": 2}, {"settings": {"progressive.cells": "none,3,4"}}])
+@pytest.mark.parametrize(
+    "values", [{}, {"cells": 2}, {"settings": {"progressive.cells": "none,3,4", "progressive.keep": "8"}}]
+)
 def test_a_resolved_configuration_has_the_same_stages(values: dict[str, Any], tmp_path: Path) -> None:
     config = SearchConfig(method="p-darts", **values)
     space, method = space_of(config), method_of(config)

@@ -57,6 +57,9 @@ def test_seeds_of_a_method_become_a_mean_with_an_interval(tmp_path: Path) -> Non
     (band,) = page["bands"]["epochs"]["heldout_accuracy"]
     assert band["mean"] == [37, 38]
     assert band["low"][0] == pytest.approx(37 - 4.3027 / 3**0.5, abs=1e-3)  # t of two degrees of freedom, s = 1
+    config = runs[0] / "config.toml"
+    config.write_text(config.read_text() + "cells = 3\n")
+    assert [one["name"] for one in payload_of(to_html(page_of_runs(runs)))["groups"]] == ["darts (cells=3)", "darts"]
 
 
 def test_names_cannot_end_the_script(tmp_path: Path) -> None:

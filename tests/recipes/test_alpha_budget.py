@@ -282,7 +282,7 @@ def test_one_line_says_the_factor_and_the_steps() -> None:
 
 @pytest.mark.parametrize("choice", ["much", 0, -1.0, math.inf, math.nan, True])
 def test_what_is_no_budget_is_refused(choice: Any) -> None:
-    with pytest.raises(ag.UserError, match=r"alpha_budget is .* published .* off"):
+    with pytest.raises(ag.UserError, match=r"alpha_budget is .*; it must be 'published' or .* a number greater than 0"):
         setup_of(alpha_budget=choice)
 
 

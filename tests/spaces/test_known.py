@@ -82,5 +82,12 @@ def test_other_forms_are_explained() -> None:
     space = NASNet(channels=4, cells=3)
     with pytest.raises(UserError, match="this genotype has the blocks cell; the space 'nasnet' has normal, reduce"):
         space.network(Genotype.parse("|nor_conv_3x3~0|+|none~0|skip_connect~1|+|none~0|none~1|nor_conv_1x1~2|"))
+    for concat in ("", ', "concat": [7]', ', "concat": []'):
+        cell = f'{{"decisions": []{concat}}}'
+        text = f'{{"format": "archgrad.genotype/1", "blocks": {{"normal": {cell}, "reduce": {cell}}}}}'
+        with pytest.raises(
+            UserError, match=r"the output of block 'normal' concatenates \[.*choose from the nodes 0 to 1"
+        ):
+            space.check(Genotype.parse(text))
     with pytest.raises(UserError, match="is for known genotypes and has no supernet"):
         space.supernet()

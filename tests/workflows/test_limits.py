@@ -66,3 +66,8 @@ def test_all_limits_hold_at_once() -> None:
     assert widest_within(Limits(), SPACE, HEAVIEST, SHAPE) is SPACE
     assert not Limits()
     assert Limits(madds=1)
+
+
+def test_limits_are_texts_or_numbers() -> None:
+    assert Limits.of("1M", 2e6, 5e-5) == Limits(1_000_000, 2_000_000, 5e-5)
+    assert Limits.of(1_000_000, None, "5ms") == Limits(1_000_000, None, 0.005)

@@ -12,6 +12,7 @@ import torch
 
 from archgrad.autodiff.tensors import Probabilities
 from archgrad.data import Data, load
+from archgrad.data.catalog import absolute_name
 from archgrad.discretizers.best_sampled import sample_genotype
 from archgrad.errors import UserError
 from archgrad.parts.fields import check_fields
@@ -41,8 +42,10 @@ class Problem:
 
     @property
     def data_name(self) -> str:
-        """The name of the data."""
-        return self.data if isinstance(self.data, str) else self.data.name
+        """The name by which the data can be loaded again, or that of the object."""
+        if isinstance(self.data, str):
+            return self.data
+        return self.data.name if self.data.origin is None else absolute_name(self.data.origin.spec)
 
     def images(self) -> Data:
         """Return the data, loaded if it was named."""

@@ -68,19 +68,21 @@ class Sink(Callback, ABC):
             self.close(self._opened.pop())
 
     def _place(self, search: SearchView) -> Path:
-        name, folder = type(self).__name__, search.folder if self.folder is None else self.folder
+        name, own = type(self).__name__, search.folder
+        is_stage = own is not None and own.name.startswith("stage-")
+        folder = own if self.folder is None else Path(self.folder, own.name if own is not None and is_stage else "")
         if folder is None:
             raise UserError(
                 f"{name} has no folder to write to: the search has no run directory. Search with out=DIR, or give "
                 f"{name}(folder=DIR)."
             )
         try:
-            make_folder(Path(folder))
+            make_folder(folder)
         except OSError as error:
             raise UserError(
                 f"{name} cannot make the folder {folder} ({error.strerror or error}); choose another folder."
             ) from error
-        return Path(folder)
+        return folder
 
 
 def import_tool(module: str, extra: str) -> Any:

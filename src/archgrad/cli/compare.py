@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from archgrad.cli.console import say
@@ -178,9 +179,9 @@ def show_status(study: Study, console: Console) -> None:
     if beat.alive:
         say(f"process {beat.pid} on {beat.host} works on it (engine {beat.engine})", console)
     elif any(one.state not in ("finished", "failed") for one in status):
-        say(f"nobody works on it; `archgrad compare {study.folder.path}` continues it", console)
+        say(f"nobody works on it; `archgrad compare {quote(str(study.folder.path))}` continues it", console)
     if any(one.state == "finished" for one in status):
-        say(f"`archgrad compare {study.folder.path} --no-run` reports the finished runs", console)
+        say(f"`archgrad compare {quote(str(study.folder.path))} --no-run` reports the finished runs", console)
 
 
 def show_study(study: Study, measure: str | None, table: str | None, console: Console) -> None:
@@ -201,7 +202,7 @@ def show_study(study: Study, measure: str | None, table: str | None, console: Co
     if ranks is not None:
         say("\nall benchmarks", console)
         _print_table(ranks, console)
-    place = study.folder.path
+    place = quote(str(study.folder.path))
     say(f"\ncurves: `archgrad plot {place}`; what most runs found: `archgrad top {place}`", console)
 
 

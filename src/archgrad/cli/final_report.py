@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from archgrad.diagnostics import Diagnosis
@@ -127,15 +128,15 @@ def _size_of(space: SearchSpace, images: Mapping[str, Any]) -> str:
 
 def _next(verdict: str, result: SearchResult, run: Path) -> list[str]:
     """Return the next commands to run, each with a comment."""
-    steps, config = dict[str, str](), result.stages.whole.config
+    steps, config, place = dict[str, str](), result.stages.whole.config, quote(str(run))
     if not result.undecided:
-        steps[f"archgrad train {run}"] = "train its network, and test it"
+        steps[f"archgrad train {place}"] = "train its network, and test it"
         for table in tables_for(str(config.space)):
             if table.is_available() and table.has_form_of(result.genotype):
-                steps[f"archgrad query {run}"] = f"its accuracy in the {table.title} table"
+                steps[f"archgrad query {place}"] = f"its accuracy in the {table.title} table"
     if verdict == "healthy":
-        again = f"archgrad search --config {run / 'config.toml'} --seed {config.seed + 1} --voters 4"
+        again = f"archgrad search --config {quote(str(run / 'config.toml'))} --seed {config.seed + 1} --voters 4"
         steps[again] = "what do four more seeds agree on?"
-    steps[f"archgrad inspect {run}"] = "curves of the search"
+    steps[f"archgrad inspect {place}"] = "curves of the search"
     width = max(map(len, steps))
     return [f"{command:<{width}}  # {why}" for command, why in steps.items()]

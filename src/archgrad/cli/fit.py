@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from archgrad.callbacks.progress import SearchProgress
@@ -55,7 +56,7 @@ def show_fit(content: Mapping[str, Any]) -> str:
         "seconds": f"{content['total']:.0f} in all: {parts}",
         "report": str(Path(content["run"]) / "report.html"),
         "model": ", ".join([str(model), *content["files"]]),
-        "next": f"archgrad predict {model} IMAGES…",
+        "next": f"archgrad predict {quote(str(model))} IMAGES…",
         "search": content["added"],
     }
     if content["compared"] is not None:

@@ -12,14 +12,13 @@ from archgrad.errors import UserError, unknown
 from archgrad.loop.folder import read_records
 from archgrad.report import Curve, curve_of, draw_curves
 from archgrad.report.curves import Line, axis_label, draw_lines
+from archgrad.report.experiments import experiment_of, labels_of
 from archgrad.studies import Study
 from archgrad.studies.curves import AGAINST, MeanPoint
 from archgrad.tasks import MetricInfo
 from archgrad.workflows.architecture import short_name
 
 __all__ = ["curves_content", "plot_runs", "plot_study", "show_curves"]
-
-_NOT_THE_EXPERIMENT = ("seed", "device", "threads", "compile", "checkpoint_cells", "data_dir", "oracle", "settings")
 
 
 def plot_runs(folders: Sequence[Path], measure: str | None, out: Path) -> tuple[str, dict[str, Curve]]:
@@ -74,8 +73,8 @@ def _groups(folders: Sequence[Path]) -> dict[str, list[Path]]:
     configs = {folder: read_run_config(folder) for folder in folders}
     experiments = {folder: _experiment(config) for folder, config in configs.items()}
     groups: dict[str, list[Path]] = {}
-    for folder in folders:
-        same = groups.setdefault(_label(experiments[folder], list(experiments.values())), [])
+    for folder, label in zip(experiments, labels_of([*experiments.values()]), strict=True):
+        same = groups.setdefault(label, [])
         for other in same:
             if configs[other].seed == configs[folder].seed:
                 raise UserError(f"{other} and {folder} are the same search with the same seed; leave one of them out.")
@@ -85,20 +84,10 @@ def _groups(folders: Sequence[Path]) -> dict[str, list[Path]]:
 
 def _experiment(config: SearchConfig) -> dict[str, Any]:
     """Return everything that a search depends on, except its seed."""
-    choices = {name: value for name, value in asdict(config).items() if name not in _NOT_THE_EXPERIMENT}
-    settings = dict(config.settings)
-    if "space.architecture" in settings:  # a training
-        choices |= {"space": settings.pop("space.of"), "architecture": short_name(settings.pop("space.architecture"))}
-    return {**choices, **settings}
-
-
-def _label(own: Mapping[str, Any], all_of_them: Sequence[Mapping[str, Any]]) -> str:
-    """Return the method, and the settings in which its experiments differ."""
-    rivals = [other for other in all_of_them if other["method"] == own["method"]]
-    keys = sorted({key for one in rivals for key in one if any(other.get(key) != one[key] for other in rivals)})
-    own_place = {"weights.epochs", "weights.batch_size"} & set(keys)
-    told = ", ".join(f"{key}={own[key]}" for key in keys if key not in own_place and own.get(key) is not None)
-    return f"{own['method']} ({told})" if told else str(own["method"])
+    settings, training = dict(config.settings), {}
+    if "space.architecture" in settings:
+        training = {"space": settings.pop("space.of"), "architecture": short_name(settings.pop("space.architecture"))}
+    return experiment_of(asdict(config) | training, settings)
 
 
 def _measured(folder: Path, measure: str) -> list[dict[str, Any]]:

@@ -240,9 +240,7 @@ def draw(
 
 
 def plot(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Run directories, a study, or a folder of runs.")
-    ],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories, or a study.")],
     measure: Annotated[
         str | None,
         typer.Option(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from archgrad.callbacks.progress import SearchProgress, reading_progress
@@ -99,7 +100,7 @@ def show_training(content: Mapping[str, Any]) -> str:
     size = f"{content['parameters'] / 1e6:.3f} M parameters, {content['multiply_adds'] / 1e6:.2f} M multiply-adds"
     lines += [("network", size), *(("model", one["model"]) for one in content["seeds"])]
     lines.append(("report", str(Path(content["run"]) / "report.html")))
-    lines.append(("next", f"archgrad predict {content['seeds'][0]['model']} IMAGES…"))
+    lines.append(("next", f"archgrad predict {quote(content['seeds'][0]['model'])} IMAGES…"))
     seconds = sum(one["seconds"] for one in content["seeds"])
     rows = [f"{name:<18} {text}" for name, text in lines]
     return "\n".join([*rows, f"trained in {counted(seconds, 'second', '.0f')}; everything is in {content['run']}"])

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from archgrad.cli.compare import StudyProgress
@@ -121,9 +122,9 @@ def show_vote(content: Mapping[str, Any]) -> str:
 
 def _next(run: str) -> list[str]:
     """Return the next commands, each with a comment; a folder that has no searches has no page."""
-    steps = {f"archgrad train {run}": "train its network, and test it"}
+    steps = {f"archgrad train {quote(run)}": "train its network, and test it"}
     if StudyFolder(Path(run)).exists():
-        steps[f"archgrad report {run}"] = "one page: the searches, and what they voted for"
+        steps[f"archgrad report {quote(run)}"] = "one page: the searches, and what they voted for"
     width = max(map(len, steps))
     return [f"  {command:<{width}}  # {why}" for command, why in steps.items()]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from archgrad.config.checks import check_config
 from archgrad.errors import UserError, unknown
-from archgrad.method.alpha_budget import BudgetChoice, read_budget
+from archgrad.method.alpha_budget import BudgetChoice
 from archgrad.method.reactions import Reaction
 from archgrad.parts.fields import Count, NonNegative, Probability, Range, check_fields, plain_types, read_value
 
@@ -255,7 +255,8 @@ class SearchConfig:
         >>> SearchConfig(alpha_budget="2.5").budget
         2.5
         """
-        return read_budget(self.alpha_budget)
+        choice: BudgetChoice = read_value("alpha_budget", self.alpha_budget, BudgetChoice)
+        return choice
 
     def sets_rate(self, method: Method) -> bool:
         """Tell whether the user set the learning rate of α: by a setting, or by an optimizer of their own.
@@ -328,9 +329,9 @@ class SearchConfig:
     @property
     def all_epochs(self) -> int | None:
         """The epochs of all stages together, of a complete configuration."""
-        kept = self.settings.get("progressive.keep", (None,))
-        stages = len(kept) if isinstance(kept, list | tuple) else len(str(kept).split(","))
-        return None if self.epochs is None else self.epochs * stages
+        columns = self.settings_of("progressive").values()
+        counts = [len(one) if isinstance(one, list | tuple) else len(str(one).split(",")) for one in columns]
+        return None if self.epochs is None else self.epochs * max(counts, default=1)
 
 
 def _as_plain(name: str, value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,8 @@ def _checked(name: str, value: Any, place: str) -> Any:
         return tuple(map(str, value)) if isinstance(value, list) else ()
     kinds = KINDS[name]
     if type(value) is int and float in kinds:
-        return float(value)
+        with suppress(OverflowError):
+            return float(value)
     if type(value) not in kinds:
         raise UserError(f"{name} in {place} is {shortened(value)}; it must be {_WORDS[kinds[0]]}.")
     return value

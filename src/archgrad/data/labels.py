@@ -38,7 +38,7 @@ def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
     """Name the classes "0", "1", … up to the highest of the labels [N]."""
     highest = int(labels.max()) if len(labels) else -1
     # Otherwise a stray identifier in the label column would make billions of classes.
-    if highest >= max(len(labels), 2):
+    if highest >= max(len(labels), 1000):
         raise UserError(
             f"the data {name!r} is mislabeled: it has {len(labels)} images but a label {highest}; "
             f"number the classes 0, 1, 2, …"

@@ -92,56 +92,32 @@ class _Norms(Function):
             return (None,) * len(ctx.needs_input_grad)
         mean, r, count, *tensors = ctx.saved_tensors
         needs, norms = needed_gradients(ctx, first=1), len(mean)
-        images, grads = tensors[:norms], _filled(cotangents[:norms], tensors)
-        of_x = any(needs[:norms]) or torch.is_grad_enabled()
-        found = apply_all(_JointGradients, ctx.eps, of_x, mean, r, count, *grads, *images, *tensors[norms:])
-        gradients = (*found[:norms], *found[norms].unbind(), *found[norms + 1].unbind())
+        images, weights, grads = tensors[:norms], tensors[norms:], _filled(cotangents[:norms], tensors)
+        of_images: Sequence[Tensor | None] = [None] * norms
+        if torch.is_grad_enabled():
+            of_images, of_weights = _textbook_gradients(grads, images, weights, ctx.eps)
+            of_biases = [g.sum((0, 2, 3)) for g in grads]
+        else:
+            own = _stacked(map(channel_sums, grads, images, mean, r))
+            of_weights, of_biases = (sums.unbind() for sums in own)
+            if any(needs[:norms]):
+                of_images = _gradients_of_images(grads, images, weights, own, (mean, r, count))
+        gradients = (*of_images, *of_weights, *of_biases)
         return None, *(one if need else None for one, need in zip(gradients, needs, strict=True))
 
 
-class _JointGradients(Function):
-    """g, x, w ↦ r·(u − ⟨u⟩ − x̂·⟨u·x̂⟩) with u = w·g of each norm, and Σ g·x̂ and Σ g over the own rows ``[n, C]``.
+def _gradients_of_images(
+    grads: Sequence[Tensor], images: Sequence[Tensor], weights: Weights, own: Tensor, statistics: Sequence[Tensor]
+) -> list[Tensor]:
+    """Return r·(u − ⟨u⟩ − x̂·⟨u·x̂⟩) with u = w·g of each norm; ⟨·⟩ is the mean over a channel in all shards.
 
-    ⟨·⟩ is the mean over a channel in all shards. The last output is ⟨u⟩ and ⟨u·x̂⟩.
+    ``own`` are Σ g·x̂ and Σ g over the own rows ``[2, n, C]``.
     """
-
-    @staticmethod
-    def forward(
-        eps: float, of_x: bool, mean: Tensor, r: Tensor, count: Tensor, *tensors: Any
-    ) -> tuple[Tensor | None, ...]:
-        grads, images, weights = _thirds(tensors)
-        own = _stacked(map(channel_sums, grads, images, mean, r))
-        dot, total = own
-        if not of_x:
-            return *[None] * len(images), dot, total, None
-        factors = _factors(weights, r)
-        joint = all_sum(own.flip(0) * factors)
-        joint, *vectors = _as_tensors(_coefficients(*map(_fast, (joint, mean, r, count, factors))))
-        of_images = _all_weighted(vectors, (grads, images))
-        return *of_images, dot, total, joint
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        ctx.eps = inputs[0]
-        ctx.save_for_backward(*inputs[2:], *output[-3:])
-        if output[-1] is not None:
-            ctx.mark_non_differentiable(output[-1])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:
-        mean, r, count, *tensors, dot, total, joint = ctx.saved_tensors
-        inputs, norms = _thirds(tensors), len(mean)
-        a, (b, c) = _filled(cotangents[:norms], inputs[1]), cotangents[norms : norms + 2]
-        b = torch.zeros_like(dot) if b is None else b
-        if torch.is_grad_enabled():
-            found = _differentiable(ctx.needs_input_grad[5:], tensors, a, b, ctx.eps)
-        else:
-            found = _second_derivatives(inputs, (mean, r, count, joint), (dot, total), a, b)
-        if c is not None:  # Σ g, the gradient of the bias, is linear in g
-            of_grads = zip(found[:norms], c, strict=True)
-            found = *(None if one is None else one + row.view(-1, 1, 1) for one, row in of_grads), *found[norms:]
-        return *[None] * 5, *found
+    mean, r, count = statistics
+    factors = _factors(weights, r)
+    joint = all_sum(own.flip(0) * factors)
+    vectors = _as_tensors(_coefficients(*map(_fast, (joint, mean, r, count, factors))))
+    return _all_weighted(vectors, (grads, images))
 
 
 def _thirds(tensors: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
@@ -191,60 +167,16 @@ def _merged(rows: Any, shape: tuple[int, ...], eps: float) -> tuple[Any, ...]:
 
 
 def _coefficients(joint: Any, mean: Any, r: Any, count: Any, weight: Any) -> tuple[Any, ...]:
-    """Return ⟨u⟩ and ⟨u·x̂⟩, and the constant and the factors of g and x in r·(u − ⟨u⟩ − x̂·⟨u·x̂⟩)."""
+    """Return the constant and the factors of g and x in r·(u − ⟨u⟩ − x̂·⟨u·x̂⟩), of the sums of u and u·x̂."""
     joint = joint / count
     on_x = -r * r * joint[1]
-    return joint, -r * joint[0] - on_x * mean, r * weight, on_x
-
-
-def _second_derivatives(
-    inputs: tuple[Sequence[Tensor], Sequence[Tensor], Weights],
-    statistics: tuple[Tensor, Tensor, Tensor, Tensor],
-    own: tuple[Tensor, Tensor],
-    a: Sequence[Tensor],
-    b: Tensor,
-) -> tuple[Tensor | None, ...]:
-    """Differentiate L = Σ over norms and shards of ⟨a, ∂x⟩ + ⟨b, ∂w⟩ with respect to all g, x and w.
-
-    With u = w·g, e = b·g, p = ⟨a·x̂⟩, s = ⟨u·x̂⟩ and k = ⟨a·u⟩ − ⟨a⟩⟨u⟩ − p·s,
-
-        ∂L/∂g = w·r·(a − ⟨a⟩ − p·x̂) + b·x̂,
-        ∂L/∂x = r·[e − ⟨e⟩ − r·p·(u − ⟨u⟩) − r·s·(a − ⟨a⟩) − (⟨e·x̂⟩ + r·k − 2·r·p·s)·x̂],
-        ∂L/∂w = r·Σ g·(a − ⟨a⟩ − p·x̂) over the own rows.
-    """
-    (grads, images, weights), (mean, r, count, (u_mean, s)), (dot, total) = inputs, statistics, own
-    w = _factors(weights, r)
-    a_dot, a_total = _stacked(map(channel_sums, a, images, mean, r))
-    a_grad = _stacked(map(channel_sums, a, grads, torch.zeros_like(r), torch.ones_like(r)))[0]
-    sums = torch.stack([a_total, a_dot, w * a_grad, b * total, b * dot])
-    a_mean, p, a_u, e_mean, e_dot = (all_sum(sums) / count).unbind()
-    k = a_u - a_mean * u_mean - p * s
-    wr, on_x = w * r, r * (b - w * r * p)
-    of_grads = _all_weighted((-wr * a_mean - on_x * mean, wr, on_x), (a, images))
-    on_grad, on_a, on_x = on_x, -r * r * s, -r * r * (e_dot + r * k - 2 * r * p * s)
-    constant = r * (r * p * u_mean + r * s * a_mean - e_mean) - on_x * mean
-    of_images = _all_weighted((constant, on_grad, on_a, on_x), (grads, a, images))
-    of_weights = r * (a_grad - a_mean * total - p * dot)
-    present = (None if one is None else row for one, row in zip(weights, of_weights, strict=True))
-    return *of_grads, *of_images, *present
-
-
-def _differentiable(
-    needs: Sequence[bool], tensors: Sequence[Tensor | None], a: Sequence[Tensor], b: Tensor, eps: float
-) -> tuple[Tensor | None, ...]:
-    """Return the same as :func:`_second_derivatives` in functions that can be differentiated further."""
-    # Views: g itself depends on x, and no gradient may flow through that here.
-    inputs = [None if one is None else one.view_as(one) for one in tensors]
-    of_images, of_weights = _textbook_gradients(*_thirds(inputs), eps)
-    value = sum((one * other).sum() for one, other in zip((*of_images, *of_weights), (*a, *b), strict=True))
-    sources = [one for one, need in zip(inputs, needs, strict=True) if need and one is not None]
-    found = iter(torch.autograd.grad(value, sources, create_graph=True, allow_unused=True))
-    return tuple(next(found) if need else None for need in needs)
+    return -r * joint[0] - on_x * mean, r * weight, on_x
 
 
 def _textbook_gradients(
     grads: Sequence[Tensor], images: Sequence[Tensor], weights: Weights, eps: float
 ) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the gradients of images and weights in functions that can be differentiated further."""
     count = all_sum(images[0].new_tensor([images[0].numel() // images[0].shape[1]]))
 
     def means(values: Sequence[Tensor]) -> Sequence[Tensor]:

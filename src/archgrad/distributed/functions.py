@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function
 
-from archgrad.autodiff.functions import apply, apply_all
-from archgrad.distributed.collectives import all_sum, all_sums
+from archgrad.autodiff.functions import apply_all
+from archgrad.distributed.collectives import all_sums
 from archgrad.distributed.shard import Shard
 
 __all__ = ["copy_to_shards", "gather_rows", "joint_sum", "own_rows", "sum_over_shards"]
@@ -32,17 +33,18 @@ def sum_over_shards(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 def joint_sum(x: Tensor) -> Tensor:
     """Return f(g(x)): the sum of a sharded tensor, for use in the shards. It is its own transpose."""
-    return apply(_JointSum, x)
+    return copy_to_shards(*sum_over_shards(x))[0]
 
 
 def gather_rows(x: Tensor, shard: Shard, dim: int = 0) -> Tensor:
     """Return the replicated tensor whose rows are those of all shards (G)."""
-    return apply(_GatherRows, x, shard, dim)
+    rows = [0, 0] * (x.dim() - dim - 1) + [shard.start, shard.rows - shard.stop]
+    return sum_over_shards(F.pad(x, rows))[0]  # all but one of the addends are zero
 
 
 def own_rows(x: Tensor, shard: Shard, dim: int = 0) -> Tensor:
     """Return the rows of this shard of a replicated tensor (o)."""
-    return apply(_OwnRows, x, shard, dim)
+    return shard.own(copy_to_shards(x)[0], dim)
 
 
 class _CopyToShards(Function):
@@ -77,47 +79,3 @@ def _of_present(function: Any, grads: Sequence[Tensor | None]) -> tuple[Tensor |
     """Apply a function of several tensors to those that are not None: the same ones in all processes."""
     found = iter(function(*(grad for grad in grads if grad is not None)))
     return tuple(None if grad is None else next(found) for grad in grads)
-
-
-class _JointSum(Function):
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return all_sum(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return joint_sum(grad)
-
-
-class _GatherRows(Function):
-    @staticmethod
-    def forward(x: Tensor, shard: Shard, dim: int) -> Tensor:
-        joint = x.new_zeros(*x.shape[:dim], shard.rows, *x.shape[dim + 1 :])
-        shard.own(joint, dim).copy_(x)
-        return all_sum(joint)  # all but one of the addends are zero
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.shard, ctx.dim = inputs[1:]
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return own_rows(grad, ctx.shard, ctx.dim), None, None
-
-
-class _OwnRows(Function):
-    @staticmethod
-    def forward(x: Tensor, shard: Shard, dim: int) -> Tensor:
-        return shard.own(x, dim).clone()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.shard, ctx.dim = inputs[1:]
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return gather_rows(grad, ctx.shard, ctx.dim), None, None

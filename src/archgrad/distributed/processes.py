@@ -83,7 +83,7 @@ def joined(device: str) -> Iterator[Processes]:
 
 
 def _initialize(place: Launched, device: str) -> None:
-    cuda = device.startswith("cuda")
+    cuda = _on_cuda(device)
     if cuda and torch.cuda.is_available():
         torch.cuda.set_device(place.local_rank)
     store = distributed.PrefixStore(f"archgrad/{next(_numbers)}", _store())
@@ -122,7 +122,13 @@ def _quiet_logs(quiet: bool) -> Iterator[None]:
 def own_device(device: str) -> str:
     """Return the device of this process: ``cuda`` is one graphics card for each."""
     place = launched()
-    return f"cuda:{place.local_rank}" if device == "cuda" and place is not None else device
+    if place is not None and _on_cuda(device) and ":" not in device:
+        return f"cuda:{place.local_rank}"
+    return device
+
+
+def _on_cuda(device: str) -> bool:
+    return device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
 
 
 def from_first(compute: Callable[[], T]) -> T:

@@ -78,7 +78,7 @@ def estimate(parts: ResolvedSearch, data: Data) -> Estimate:
 
 
 def _parameters(stage: Experiment) -> int:
-    supernet = stage.space.supernet(stage.options, num_classes=stage.outputs)
+    supernet = stage.space.supernet(stage.options, **stage.network_shape)
     return sum(weight.numel() for weight in supernet.parameters())
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from archgrad.errors import UserError
+from archgrad.parts.fields import Positive, check_value
 
 if TYPE_CHECKING:
     from archgrad.arch_optimizers import ArchOptimizer
 
-__all__ = ["LARGEST_FACTOR", "AlphaBudget", "BudgetChoice", "check_budget", "rate_knobs", "read_budget"]
+__all__ = ["LARGEST_FACTOR", "AlphaBudget", "BudgetChoice", "rate_knobs"]
 
 LARGEST_FACTOR = 125.0
 """The largest factor that ``published`` may apply to a learning rate (docs/deciding.md has the evidence)."""
-BudgetChoice = Literal["published", "always", "off"] | float
+BudgetChoice = Literal["published", "always", "off"] | Positive
 """Keep the published drift of α if its learning rate is the recipe's own, or always; keep its learning rate (off); or
 multiply that rate by a factor."""
 
@@ -45,7 +45,7 @@ class AlphaBudget:
         cls, choice: BudgetChoice, optimizer: ArchOptimizer, published: int, own: int, given: bool = False
     ) -> AlphaBudget:
         """Return the budget of this choice for an optimizer; reject a factor that would change nothing."""
-        check_budget(choice)
+        check_value("alpha_budget", choice, BudgetChoice)
         if choice == "off" or (choice == "published" and given):
             return cls(choice, published, own, 1.0, given)
         if choice in ("published", "always"):
@@ -97,28 +97,3 @@ def rate_knobs(optimizer: ArchOptimizer) -> dict[str, Any]:
     except UserError:
         return {"lr": getattr(optimizer, "lr", None)}
     return {name: value for name, value in values.items() if getattr(scaled, name) != value}
-
-
-def read_budget(text: str | float) -> BudgetChoice:
-    """Read a budget from a command line or a file.
-
-    >>> read_budget("off"), read_budget("2.5")
-    ('off', 2.5)
-    """
-    choice: Any = text
-    with suppress(ValueError, TypeError):
-        choice = text if isinstance(text, bool) else float(text)
-    check_budget(choice)
-    budget: BudgetChoice = choice
-    return budget
-
-
-def check_budget(choice: Any) -> None:
-    """Raise a UserError unless ``choice`` is a budget."""
-    number = isinstance(choice, int | float) and not isinstance(choice, bool)
-    if choice in ("published", "always", "off") or (number and 0 < choice < float("inf")):
-        return
-    raise UserError(
-        f"alpha_budget is {choice!r}; it must be published (the drift of the published search, for the recipe's own "
-        f"learning rate), always (for any rate), off (the bare rate), or a factor greater than 0."
-    )

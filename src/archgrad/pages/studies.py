@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from archgrad.errors import ArchgradError
@@ -70,7 +71,7 @@ def page_of_study(folder: Path, links: Mapping[Path, str] | None = None) -> Page
         tables=[table for one in summaries for table in _tables(one, len(summaries) > 1)],
         notes=[sentence for one in summaries for sentence in one.unlike],
         findings=[f"{name}: {reason}" for one in summaries for name, reason in one.failed.items()],
-        commands=[f"archgrad compare {folder}", f"archgrad plot {folder}", f"archgrad top {folder}"],
+        commands=[f"archgrad {name} {quote(str(folder))}" for name in ("compare", "plot", "top")],
         listing=listing(study.folder.path, [run.read for run in runs], links or {}),
     )
 

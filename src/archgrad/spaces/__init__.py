@@ -64,6 +64,7 @@ __all__ = [
     "cost",
     "edge_rows",
     "known_cells",
+    "known_genotype",
     "named_space",
 ]
 
@@ -90,6 +91,15 @@ PLAIN_SPACES: Mapping[str, Callable[..., SearchSpace]] = {space.name: space for 
 
 KNOWN_NETWORKS: Mapping[str, Genotype] = {ResNet.name: RESNET, MobileNet.name: MOBILENET}
 """Networks that are a space of one genotype, by its name."""
+
+
+def known_genotype(name: str) -> Genotype | None:
+    """Return the genotype of a well-known cell or network; None for any other text.
+
+    >>> known_genotype("darts-v2") == known_cells()["darts-v2"].genotype, known_genotype("darts-v9")
+    (True, None)
+    """
+    return known_cells()[name].genotype if name in known_cells() else KNOWN_NETWORKS.get(name)
 
 
 def named_space(name: str) -> SearchSpace:

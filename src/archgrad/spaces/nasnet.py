@@ -58,6 +58,11 @@ class NASNet(DARTS):
             raise UserError(f"this genotype has the blocks {blocks}; the space 'nasnet' has normal, reduce.")
         allowed = [operation for operation in self.vocabulary if operation not in self.exclude]
         for name, cell in genotype.blocks:
+            nodes, joined = INPUTS + (len(cell.decisions) + 1) // 2, cell.concat or ()
+            if not joined or not all(0 <= node < nodes for node in joined):
+                raise UserError(
+                    f"the output of block {name!r} concatenates {list(joined)}; choose from the nodes 0 to {nodes - 1}."
+                )
             for number, decision in enumerate(cell):
                 if decision.choice not in allowed:
                     raise unknown(f"operation in block {name!r}:", decision.choice, allowed)

@@ -11,7 +11,17 @@ from typing import Any
 
 from archgrad.errors import UserError, unknown
 from archgrad.models import Model
-from archgrad.spaces import KNOWN_NETWORKS, SPACES, Chain, Genotype, NASNet, SearchSpace, known_cells, named_space
+from archgrad.spaces import (
+    KNOWN_NETWORKS,
+    SPACES,
+    Chain,
+    Genotype,
+    NASNet,
+    SearchSpace,
+    known_cells,
+    known_genotype,
+    named_space,
+)
 from archgrad.spaces.chain import CHAIN
 from archgrad.spaces.nasbench101 import Module, pruned_genotype
 from archgrad.spaces.notation import LONGEST
@@ -50,8 +60,6 @@ def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) ->
         cell = known_cells()[text]
         found = Architecture(_at_published_size(cell.space()), cell.genotype)
     else:
-        if _NAME.fullmatch(text) and not is_code(text) and not exists(Path(text)):
-            raise unknown("well-known cell", text, (*known_cells(), *KNOWN_NETWORKS))
         genotype = read_architecture(text)
         if not isinstance(genotype, Genotype):
             raise UserError("a NAS-Bench-101 module has no space here; give a genotype, a run or a well-known cell.")
@@ -69,8 +77,8 @@ def read_drawable(text: str) -> Genotype:
 
 def read_architecture(text: str) -> Genotype | Module:
     """Return a genotype or a NAS-Bench-101 module by a well-known name, from text, a file or a run directory."""
-    if text in known_cells():
-        return known_cells()[text].genotype
+    if known := known_genotype(text):
+        return known
     content = _content(text)
     is_module = content.lstrip().startswith("{") and '"matrix"' in content
     return Module.parse(content) if is_module else Genotype.parse(content)
@@ -92,6 +100,8 @@ def _content(text: str) -> str:
     if exists(path / "genotype.json"):
         path /= "genotype.json"
     if not exists(path):
+        if _NAME.fullmatch(text) and not is_code(text):
+            raise unknown("well-known cell", text, (*known_cells(), *KNOWN_NETWORKS))
         if path.suffix in (".json", ".txt") or "/" in text.partition("|")[0].partition("{")[0]:
             raise UserError(
                 f"there is no file {text[:150]}; give a genotype, a file or a run directory that holds one."

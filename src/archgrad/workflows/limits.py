@@ -33,11 +33,11 @@ class Limits:
 
     @classmethod
     def of(cls, max_params: object, max_madds: object, max_latency: object) -> Limits:
-        """Read limits as people write them: "1M", "50M", "5ms"; None: no limit."""
+        """Read limits as people write them: "1M", "50M", "5ms", or numbers; None: no limit."""
         return cls(
-            None if max_params is None else read_amount("max_params", str(max_params)),
-            None if max_madds is None else read_amount("max_madds", str(max_madds)),
-            None if max_latency is None else read_seconds("max_latency", str(max_latency)),
+            None if max_params is None else read_amount("max_params", _text(max_params)),
+            None if max_madds is None else read_amount("max_madds", _text(max_madds)),
+            None if max_latency is None else read_seconds("max_latency", _text(max_latency)),
         )
 
     def exceeded(self, space: SearchSpace, genotype: Genotype, shape: dict[str, Any]) -> str | None:
@@ -60,6 +60,11 @@ class Limits:
 
     def __bool__(self) -> bool:
         return any(one is not None for one in (self.params, self.madds, self.latency))
+
+
+def _text(limit: object) -> str:
+    """Return a limit as text; a float without an exponent, which amounts do not have."""
+    return f"{limit:.12f}" if isinstance(limit, float) else str(limit)
 
 
 def widest_within(

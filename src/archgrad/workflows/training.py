@@ -25,7 +25,7 @@ from archgrad.method.bundle import Method
 from archgrad.models import Model
 from archgrad.parts.registry import import_path
 from archgrad.relaxations import Softmax
-from archgrad.spaces import KNOWN_NETWORKS, Genotype, SearchSpace, known_cells, named_space
+from archgrad.spaces import Genotype, SearchSpace, known_genotype, named_space
 from archgrad.supernet import SupernetOptions
 from archgrad.system.files import as_path, existing_path, exists
 from archgrad.system.run_kind import RunKind
@@ -206,18 +206,12 @@ class Training:
 
 
 def as_genotype(given: Genotype | str) -> Genotype:
-    """Return a genotype from an object, its text, or the name of a well-known cell.
-
-    >>> as_genotype("darts-v2") == known_cells()["darts-v2"].genotype
-    True
-    """
+    """Return a genotype from an object, its text, or the name of a well-known cell or network."""
     if isinstance(given, Genotype):
         return given
     if not isinstance(given, str):
         raise UserError(f"the genotype is {shortened(given)}; give a Genotype, its text, or a well-known name.")
-    if given in KNOWN_NETWORKS:
-        return KNOWN_NETWORKS[given]
-    return known_cells()[given].genotype if given in known_cells() else Genotype.parse(given)
+    return known_genotype(given) or Genotype.parse(given)
 
 
 def is_begun(home: Path | None) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from archgrad.errors import ArchgradError
 from archgrad.report.curves import axis_label
+from archgrad.report.experiments import experiment_of
 from archgrad.report.page import Cells, Measure, PageRun
 from archgrad.system.files import read_text
 from archgrad.system.run_kind import RUN_FILE
@@ -60,6 +61,14 @@ class RunRecords:
     def label(self) -> str:
         """The method, or what else the run is named by."""
         return str(self.config.get("method") or self.summary.get("architecture") or self.folder.name)[:100]
+
+    @property
+    def experiment(self) -> dict[str, Any]:
+        """All that the run depends on, except its seed and the machine."""
+        tables = self.config.get("set")
+        parts = [(part, knobs) for part, knobs in (tables if isinstance(tables, Mapping) else {}).items()]
+        knobs = {f"{part}.{knob}": one for part, own in parts if isinstance(own, Mapping) for knob, one in own.items()}
+        return experiment_of(self.config, knobs) | {"method": self.label}
 
     @property
     def finished(self) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from archgrad.errors import UserError
 from archgrad.report.curves import Curve, curve_of
+from archgrad.report.experiments import labels_of
 from archgrad.report.page import Cells, FoundCell, Group, Listing, Page, PageRun
 from archgrad.report.page.records import HEALTH, RunRecords, measures_of, number_in, objects_in, page_run, read_run
 
@@ -44,12 +46,14 @@ def page_of_runs(folders: Sequence[Path], title: str | None = None) -> Page:
             f"metrics.jsonl; give run directories, or the folder of a study."
         )
     cells, measures = Cells(), measures_of(runs)
-    groups = list(dict.fromkeys(run.label for run in runs))
+    labels = labels_of([run.experiment for run in runs])
+    groups = list(dict.fromkeys(labels))
+    numbered = [(groups.index(label), run) for label, run in zip(labels, runs, strict=True)]
     drawn = [
-        page_run(run, _name(run, runs), groups.index(run.label), cells, measures, len(runs) <= _MOST_WITH_EVERY_CELL)
-        for run in runs
+        page_run(run, _name(run, runs), group, cells, measures, len(runs) <= _MOST_WITH_EVERY_CELL)
+        for group, run in numbered
     ]
-    named = [(groups.index(run.label), run) for run in runs if run.records]
+    named = [(group, run) for group, run in numbered if run.records]
     return Page(
         title=title or (drawn[0].name if len(runs) == 1 else f"{len(runs)} runs"),
         verdict=_verdict(runs),
@@ -62,7 +66,7 @@ def page_of_runs(folders: Sequence[Path], title: str | None = None) -> Page:
         found=_found(runs, drawn, cells),
         cells=cells.drawn,
         findings=[f"{one.name}: {text}" for one, run in zip(drawn, runs, strict=True) if (text := _finding(run))],
-        commands=[f"archgrad inspect {run.folder}" for run in runs[:20]],
+        commands=[f"archgrad inspect {quote(str(run.folder))}" for run in runs[:20]],
     )
 
 
