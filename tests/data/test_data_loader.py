@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from archgrad.data import Augmentation, Batch, ImageData, Loader, Normalization, evaluation_batches
+from archgrad.data import Augmentation, Batch, ImageData, Loader, Normalization
 from archgrad.errors import UserError
 
 IDENTITY = Normalization((0.0,), (1 / 255,))
@@ -81,12 +81,6 @@ def test_images_are_channels_last_floats() -> None:
         batch = Loader(data, torch.arange(6), 3, normalization, vary).batch(0)
         assert batch.inputs.dtype == torch.float32
         assert batch.inputs.is_contiguous(memory_format=torch.channels_last)
-
-
-def test_evaluation_shows_everything_once_in_order() -> None:
-    batches = list(evaluation_batches(numbered(), torch.arange(5, 42), IDENTITY, 8))
-    assert [len(batch.targets) for batch in batches] == [8, 8, 8, 8, 5]
-    assert [number for batch in batches for number in shown(batch)] == list(range(5, 42))
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_a_search_that_meets_it_can_be_resumed(tmp_path: Path) -> None:
         ((INPUTS, TARGETS.float() / 0), {}, "target 0 of 'arrays' has NaN"),
         (Pairs(INPUTS, TARGETS.float() / 0), {}, "target 0 of 'Pairs' has NaN"),
         ((INPUTS, TARGETS - 1), {}, "mislabeled: image 0 has the label -1"),
-        ((INPUTS, TARGETS * 100), {}, "it has 40 images but a label 100"),
+        ((INPUTS, TARGETS * 1000), {}, "it has 40 images but a label 1000"),
         ((INPUTS, TARGETS), {"classes": ("a",)}, "image 1 has the label 1, but the classes are 0 to 0"),
         ((INPUTS, TARGETS.float()), {"classes": ("a", "b")}, "are floats, so they have no classes"),
         ((INPUTS.long(), TARGETS), {}, r"inputs of 'arrays' is int64 \[40, 1, 8, 8\]; give bytes"),

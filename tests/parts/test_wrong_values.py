@@ -182,7 +182,7 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("skip_dropout", supernet_call(IMAGES, MIXTURE, skip_dropout="half")),
     ("skip", supernet_call(IMAGES, MIXTURE, skip=math.nan)),
     ("groups", lambda: supernet.shuffle(IMAGES, 2)),
-    ("dataset", lambda: TABLE.query(GENOTYPE)["mnist"]),
+    ("dataset", lambda: TABLE.rank(GENOTYPE, "mnist")),
     ("method", lambda: recipes.named("dart")),
     ("order", lambda: recipes.darts(order=3)),
     ("base", lambda: recipes.gaea("adam")),

@@ -15,7 +15,7 @@ from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
 from archgrad.spaces import NASBench1Shot1
 from archgrad.spaces.nasbench101 import INPUT, MAXPOOL3X3, OUTPUT, Module, module_of
-from archgrad.tables import TABLES, CellOracle
+from archgrad.tables import TABLES, CellLookup
 from archgrad.tables.nasbench101.table import (
     PUBLISHED_OPTIMA,
     CellTable,
@@ -113,10 +113,18 @@ def test_tables_are_found_where_they_should_be(tmp_path: Path, parquet: Path, mo
 # --- the oracle ---------------------------------------------------------------------------------------------------
 
 
+def oracle_of(table: CellTable) -> CellLookup:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("archgrad.tables.nasbench101.lookup.data_files", lambda *names: [table.path])
+        patch.setattr("archgrad.tables.nasbench101.lookup.open_cells", lambda: table)
+        (oracle,) = TABLES["nasbench101"].oracle(NASBench1Shot1(number=1), ("cifar10",)).callbacks
+    return oracle
+
+
 def test_the_oracle_logs_accuracy_and_regret(space_1: CellTable) -> None:
     table, space = space_1, NASBench1Shot1(number=1)
     genotype = next(genotypes(space))
-    measured = CellOracle(table, 1).measure_epoch(Snapshot(space, {}, genotype), None)
+    measured = oracle_of(table).measure_epoch(Snapshot(space, {}, genotype), None)
     found, optimum = table.query(genotype), PUBLISHED_OPTIMA[1]
     assert measured == pytest.approx(
         {
@@ -145,7 +153,7 @@ def test_a_table_has_the_accuracies_of_a_cell(
 
 def test_the_oracle_is_silent_on_cells_it_does_not_know(parquet: Path, said: list[str]) -> None:
     space = NASBench1Shot1(number=1)
-    oracle = CellOracle(open_cells(parquet), 1)
+    oracle = oracle_of(open_cells(parquet))
     snapshot = Snapshot(space, {}, next(genotypes(space)))
     assert oracle.measure_epoch(snapshot, None) == oracle.measure_epoch(snapshot, None) == {}
     assert said == [f"{parquet} lacks cells that this search comes across; those have no oracle."]
@@ -153,7 +161,7 @@ def test_the_oracle_is_silent_on_cells_it_does_not_know(parquet: Path, said: lis
 
 def test_a_table_that_goes_away_does_not_stop_a_search(parquet: Path, said: list[str]) -> None:
     table = open_cells(parquet)
-    oracle = CellOracle(table, 1)
+    oracle = oracle_of(table)
     parquet.unlink()
     assert (
         oracle.measure_epoch(Snapshot(NASBench1Shot1(number=1), {}, next(genotypes(NASBench1Shot1(number=1)))), None)
@@ -176,17 +184,6 @@ def test_a_search_logs_its_oracle_and_regret(
     accuracy, regret = epoch["oracle_cifar10_test_108ep"], epoch["regret_cifar10_test_108ep"]
     assert accuracy == pytest.approx(epoch["oracle_cifar10_valid_108ep"] + 25)
     assert regret == pytest.approx(100 - accuracy - 5.449, abs=1e-3)
-
-
-def test_an_oracle_needs_the_usual_training(tmp_path: Path) -> None:
-    table = open_cells(converted(write(tmp_path / "a.tfrecord", record(SKIP, 0.5, epochs=4))))
-    with pytest.raises(UserError, match="no cells trained for 108 epochs; choose from: 4"):
-        CellOracle(table, 1)
-
-
-def test_an_oracle_needs_a_space(parquet: Path) -> None:
-    with pytest.raises(UserError, match="space is 4; it must be 1, 2 or 3"):
-        CellOracle(open_cells(parquet), 4)
 
 
 @pytest.mark.parametrize("problem", ["unconverted", "file", "library", "epochs"])

@@ -19,11 +19,6 @@ DARTS += "('skip_connect', 0), ('sep_conv_3x3', 1), ('skip_connect', 0), ('sep_c
 DARTS += "5])"
 
 
-class ToyOracle(CellLookup):
-    def measures_of(self, genotype: Genotype) -> dict[str, float]:
-        return {"oracle_pictures_test_1ep": 50.0}
-
-
 class ToyTable(Table):
     """Knows the cells of DARTS on one data set: all are equal."""
 
@@ -39,7 +34,11 @@ class ToyTable(Table):
         return isinstance(cell, Genotype) and cell.names == ("normal", "reduce")
 
     def oracle(self, space: SearchSpace, datasets: Sequence[str]) -> Oracle | None:
-        return Oracle((ToyOracle(),), "accuracies of toys") if datasets else None
+        return (
+            Oracle((CellLookup(lambda genotype: {"oracle_pictures_test_1ep": 50.0}),), "accuracies of toys")
+            if datasets
+            else None
+        )
 
     def look_up(self, cell: Any, path: Path | None) -> Answer:
         return Answer({"accuracy": 50.0}, "50 %")

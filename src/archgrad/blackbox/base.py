@@ -18,7 +18,7 @@ from archgrad.errors import UserError
 from archgrad.parts.fields import check_fields
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.system import random_streams
-from archgrad.tables import open_short_trainings, tables_for
+from archgrad.tables import datasets, open_short_trainings, tables_for
 
 __all__ = ["BlackboxSearch", "Objective", "Problem", "Proposals", "check_independent_rows", "check_short_trainings"]
 
@@ -42,10 +42,11 @@ class Problem:
 
     @property
     def data_name(self) -> str:
-        """The name by which the data can be loaded again, or that of the object."""
+        """The name of the data in tables, or by which they can be loaded again, or that of the object."""
         if isinstance(self.data, str):
             return self.data
-        return self.data.name if self.data.origin is None else absolute_name(self.data.origin.spec)
+        name, origin = self.data.name, self.data.origin
+        return name if origin is None or name in datasets() else absolute_name(origin.spec)
 
     def images(self) -> Data:
         """Return the data, loaded if it was named."""

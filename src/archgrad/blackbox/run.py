@@ -225,6 +225,7 @@ def _records(
 
 def _oracle(problem: Problem, wanted: str) -> Callable[[Genotype], Measures]:
     """Return what looks up an architecture in the tables of the space; nothing where there is none."""
-    chosen = SearchConfig(data=problem.data, oracle=wanted).oracle_datasets(datasets())
+    searched = problem.data_name if problem.data_name in datasets() else problem.data
+    chosen = SearchConfig(data=searched, oracle=wanted).oracle_datasets(datasets())
     lookups, _ = oracles_for(problem.space, chosen)
     return lambda genotype: {name: value for lookup in lookups for name, value in lookup.measures_of(genotype).items()}

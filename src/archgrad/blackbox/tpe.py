@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Annotated, Any
@@ -13,6 +11,7 @@ from archgrad.callbacks.sinks import import_tool
 from archgrad.parts.fields import Count, Range
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.system import random_streams
+from archgrad.system.warn_once import silenced
 
 __all__ = ["BOHB", "TPE"]
 
@@ -99,7 +98,7 @@ class _Sampler:
         optuna = import_tool("optuna", "blackbox")
         seed = random_streams.seed_of(problem.seed, "blackbox", "optuna") % 2**32
         sampler = optuna.samplers.TPESampler(n_startup_trials=startup, n_ei_candidates=candidates, seed=seed)
-        with _quiet(optuna):
+        with silenced("optuna"):
             self.study = optuna.create_study(sampler=sampler, direction="maximize")
         self.problem = problem
 
@@ -119,14 +118,3 @@ class _Sampler:
     def tell(self, trial: Any, value: float) -> None:
         """Tell the study the value of a trial."""
         self.study.tell(trial, value)
-
-
-@contextmanager
-def _quiet(optuna: Any) -> Iterator[None]:
-    """Keep Optuna from printing what it makes."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)

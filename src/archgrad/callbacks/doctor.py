@@ -10,7 +10,6 @@ from archgrad.callbacks.base import Callback, Measures, Stop
 from archgrad.callbacks.search import SearchView
 from archgrad.diagnostics import Diagnosis, Snapshot
 from archgrad.diagnostics.diagnosis import ALARMING, CURES, diagnose, first_moved_epoch, last_usable_epoch
-from archgrad.parts.fields import check_value
 
 __all__ = ["Doctor"]
 
@@ -34,13 +33,9 @@ class Doctor(Callback):
     kind: ClassVar[str] = "doctor"
     requires: ClassVar[tuple[str, ...]] = ("architecture",)
 
-    reaction: str = "warn"
+    reaction: Literal["warn", "stop", "switch"] = "warn"
     cures: tuple[str, ...] = field(default=CURES, metadata={"knob": False})
     after: tuple[str, ...] = field(default=(), metadata={"knob": False})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_value("reaction of Doctor", self.reaction, Literal["warn", "stop", "switch"])
 
     def measure_epoch(self, snapshot: Snapshot, search: SearchView) -> Measures:
         """Return ``diagnosis``; warn when it is alarming for the first time."""

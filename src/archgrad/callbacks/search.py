@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,25 +19,16 @@ Record = dict[str, Any]
 class SearchView(Protocol):
     """A search as callbacks see it; they must not change it."""
 
-    @property
-    def folder(self) -> Path | None:
-        """The run directory, or that of the present stage; None if the search writes none."""
-
-    @property
-    def epochs(self) -> int:
-        """The number of epochs of the search."""
-
-    @property
-    def steps(self) -> int:
-        """The number of steps of an epoch."""
-
-    @property
-    def epoch(self) -> int:
-        """The number of epochs done."""
-
-    @property
-    def step(self) -> int:
-        """The number of steps done in the present epoch."""
+    folder: Path | None
+    """The run directory, or that of the present stage; None if the search writes none."""
+    epochs: int
+    """The number of epochs of the search."""
+    steps: int
+    """The number of steps of an epoch."""
+    epoch: int
+    """The number of epochs done."""
+    step: int
+    """The number of steps done in the present epoch."""
 
     @property
     def index(self) -> int:
@@ -52,49 +42,31 @@ class SearchView(Protocol):
     def complete(self) -> bool:
         """Whether no step is left."""
 
-    @property
-    def warmup_epochs(self) -> int:
-        """The number of first epochs that train only the weights."""
-
-    @property
-    def budget_line(self) -> str:
-        """One line that says what the learning rate of α is, and why."""
-
-    @property
-    def metric(self) -> MetricInfo:
-        """The main metric of the task: its name, direction and unit."""
-
-    @property
-    def supernet(self) -> Supernet:
-        """The supernet."""
+    warmup_epochs: int
+    """The number of first epochs that train only the weights."""
+    budget_line: str
+    """One line that says what the learning rate of α is, and why."""
+    metric: MetricInfo
+    """The main metric of the task: its name, direction and unit."""
+    supernet: Supernet
+    """The supernet."""
 
     @property
     def weights(self) -> Weights:
         """The parameters of the supernet by name."""
 
-    @property
-    def alpha(self) -> Alpha:
-        """The architecture parameters."""
-
-    @property
-    def genotype(self) -> Genotype:
-        """The architecture of the last epoch."""
-
-    @property
-    def history(self) -> Sequence[Record]:
-        """One record for each epoch."""
-
-    @property
-    def seconds(self) -> float:
-        """The time that the steps took."""
-
-    @property
-    def stopped(self) -> str | None:
-        """Why the search ended early, None if it did not."""
-
-    @property
-    def switched(self) -> tuple[int, int] | None:
-        """From which epoch the search went back to which; None if it did not."""
+    alpha: Alpha
+    """The architecture parameters."""
+    genotype: Genotype
+    """The architecture of the last epoch."""
+    history: list[Record]
+    """One record for each epoch."""
+    seconds: float
+    """The time that the steps took."""
+    stopped: str | None
+    """Why the search ended early, None if it did not."""
+    switched: tuple[int, int] | None
+    """From which epoch the search went back to which; None if it did not."""
 
     def tensors(self) -> dict[str, Any]:
         """Return everything that a checkpoint holds."""

@@ -18,7 +18,7 @@ from archgrad.errors import UserError, shortened
 from archgrad.hypergradients import HYPERGRADIENTS
 from archgrad.method.bundle import Method
 from archgrad.method.progressive import Progressive
-from archgrad.method.reactions import check_reaction, doctors
+from archgrad.method.reactions import Reaction, check_reaction, doctors
 from archgrad.parts.fields import read_value
 from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, with_settings
 from archgrad.parts.registry import Registry
@@ -152,7 +152,7 @@ def _check_compile(config: SearchConfig, method: Method) -> None:
 
 
 def _all_callbacks(
-    method: Method, given: Sequence[Callback], with_standard: bool, on_collapse: str
+    method: Method, given: Sequence[Callback], with_standard: bool, on_collapse: Reaction
 ) -> tuple[Callback, ...]:
     """Return all callbacks of a search; reject other objects, and callbacks that do not fit the method."""
     for callback in given:

@@ -7,7 +7,7 @@ from archgrad.data.base import Data, LoadOptions, no_progress
 from archgrad.data.catalog import load
 from archgrad.data.dataset import DatasetData, ImageData, duplicates_in
 from archgrad.data.from_dataset import as_data, from_dataset
-from archgrad.data.loader import Batch, Loader, evaluation_batches
+from archgrad.data.loader import Batch, Loader
 from archgrad.data.normalize import Normalization, measure, normalization_of
 from archgrad.data.sources import SOURCES, Cifar10, Cifar100, DataSource, Digits, Folder, ImageNet16, Npz, Parquet
 from archgrad.data.split import HALVES, Split, parse_split, split, split_fractions
@@ -31,7 +31,6 @@ __all__ = [
     "cifar100",
     "digits",
     "duplicates_in",
-    "evaluation_batches",
     "folder",
     "from_dataset",
     "imagenet16",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import mean
 
 from archgrad.diagnostics.records import Record, changed_share, decided_share, mean_in, number_in
-from archgrad.parts.fields import Count, NonNegative, Positive, check_value
+from archgrad.parts.fields import Count, NonNegative, Positive, check_fields
 from archgrad.tasks import MetricInfo
 
 __all__ = ["DecisionRules", "MetricRules", "Rules", "Thresholds"]
@@ -41,27 +41,24 @@ class Thresholds:
     eigenvalue of ∇²α L2 that grew ``growth`` times from one window to the next (R-DARTS, Section 4.3: 1/0.75).
     """
 
-    window: int = 3
-    early: float = 0.1
-    many: float = 0.45
-    most: float = 0.6
-    rise: float = 0.15
-    misaligned: float = 0.1
-    growth: float = 4 / 3
-    nothing: float = 0.5
-    decided: float = 0.05
-    lead: float = 0.1
-    trained: float = 0.2
-    memorised: float = 30.0
-    changing: float = 0.25
-    kept: float = 1 / 3
-    images: int = 20
+    window: Count = 3
+    early: NonNegative = 0.1
+    many: Positive = 0.45
+    most: Positive = 0.6
+    rise: Positive = 0.15
+    misaligned: Positive = 0.1
+    growth: Positive = 4 / 3
+    nothing: Positive = 0.5
+    decided: Positive = 0.05
+    lead: Positive = 0.1
+    trained: Positive = 0.2
+    memorised: Positive = 30.0
+    changing: Positive = 0.25
+    kept: Positive = 1 / 3
+    images: Count = 20
 
     def __post_init__(self) -> None:
-        check_value("window of Thresholds", self.window, Count)
-        for knob in fields(self):
-            kind = NonNegative if knob.name == "early" else Positive
-            check_value(f"{knob.name} of Thresholds", getattr(self, knob.name), kind)
+        check_fields(self)
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def diagnosed(records: Sequence[Record], epochs: int, method: Method) -> Diagnos
     return diagnose(own, max(epochs, len(own)), cures=cures_of(method))
 
 
-def doctors(reaction: str, method: Method) -> tuple[Callback, ...]:
+def doctors(reaction: Reaction, method: Method) -> tuple[Callback, ...]:
     """Return the callback that detects a collapse and reacts to it; none if the reaction is ``ignore``."""
     from archgrad.callbacks import Doctor
 

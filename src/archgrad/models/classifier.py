@@ -66,7 +66,7 @@ class Classifier(ABC):
         """Map inputs ``[N, C, S, S]``, as the preprocessing returns them, to logits ``[N, classes]`` on the CPU."""
 
     def check_size(self, images: int) -> None:
-        """Refuse a batch of so many images that does not fit into the memory; warn if it takes long."""
+        """Refuse a batch of so many images that does not fit into the memory."""
         about = self.preprocessing
         needed = 4 * images * about.channels * about.image_size**2
         check_memory(f"a batch of {images} images of {about.image_size} pixels a side", needed, "use smaller batches")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -16,15 +14,8 @@ from torch import Tensor, nn
 from archgrad.models.classifier import Classifier
 from archgrad.models.preprocessing import Preprocessing
 from archgrad.spaces import Genotype, SearchSpace
-from archgrad.spaces.cost import training_memory
-from archgrad.system.amounts import counted
-from archgrad.system.memory import check_memory
 
 __all__ = ["Model"]
-
-_SMALL_SIZE, _USUAL_SIZE = 64, 512
-_LONG = 5.0
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,22 +39,6 @@ class Model(Classifier):
         with torch.inference_mode():
             outputs: Tensor = self.network(inputs.to(device)).cpu()
         return outputs
-
-    def check_size(self, images: int) -> None:
-        """Refuse a batch of so many images that does not fit into the memory; warn if it takes long.
-
-        The time is that of an image of 64 pixels a side, times the number of pixels.
-        """
-        size, channels = self.preprocessing.image_size, self.preprocessing.channels
-        if size <= _USUAL_SIZE:
-            return
-        batch = f"a batch of {counted(images, 'image')} of {size}×{size} pixels"
-        check_memory(batch, images * training_memory(self.network, channels, size) / 2, "use smaller batches or images")
-        started = time.perf_counter()
-        self.logits(torch.zeros(1, channels, _SMALL_SIZE, _SMALL_SIZE))
-        seconds = images * (time.perf_counter() - started) * (size / _SMALL_SIZE) ** 2
-        if seconds > _LONG:
-            _logger.warning("%s takes about %.0f seconds here.", batch, seconds)
 
     def __repr__(self) -> str:
         return f"<Model {self._summary}>"

@@ -10,27 +10,23 @@ from archgrad.parts.fields import checked
 from archgrad.spaces import SearchSpace
 from archgrad.spaces.latency_table import LatencyTable, find_latencies, open_latencies
 from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, oracle_measure
-from archgrad.tables.nasbench101.lookup import CellOracle, NASBench101Table
+from archgrad.tables.nasbench101.lookup import NASBench101Table
 from archgrad.tables.nasbench101.parquet_file import convert_table
 from archgrad.tables.nasbench101.table import CellRecord, CellTable, find_cells, open_cells
 from archgrad.tables.nasbench201.latency import look_up_latency
-from archgrad.tables.nasbench201.lookup import AccuracyOracle, NASBench201Table
+from archgrad.tables.nasbench201.lookup import NASBench201Table
 from archgrad.tables.nasbench201.short_trainings import ShortTrainings, open_short_trainings
-from archgrad.tables.nasbench201.table import Accuracies, AccuracyTable, find_table, open_table
-from archgrad.tables.nasbench_macro import MacroOracle, MacroTable, NASBenchMacroTable, find_macro_table
+from archgrad.tables.nasbench201.table import AccuracyTable, find_table, open_table
+from archgrad.tables.nasbench_macro import MacroTable, NASBenchMacroTable, find_macro_table
 
 __all__ = [
     "TABLES",
-    "Accuracies",
-    "AccuracyOracle",
     "AccuracyTable",
     "Answer",
     "CellLookup",
-    "CellOracle",
     "CellRecord",
     "CellTable",
     "LatencyTable",
-    "MacroOracle",
     "MacroTable",
     "Oracle",
     "ShortTrainings",

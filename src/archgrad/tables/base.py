@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -35,12 +36,14 @@ class Answer(NamedTuple):
     text: str
 
 
+@dataclass(frozen=True, eq=False)
 class CellLookup(Callback):
-    """Look up the current cell in a table at the end of every epoch; nothing while all choices tie."""
+    """Look up the current cell in a table at the end of every epoch; nothing while all choices tie.
 
-    @abstractmethod
-    def measures_of(self, genotype: Genotype) -> Measures:
-        """Return what the table knows of a cell, by the names of measures."""
+    ``measures_of`` returns what the table knows of a cell, by the names of measures.
+    """
+
+    measures_of: Callable[[Genotype], Measures]
 
     def measure_epoch(self, snapshot: Snapshot, search: SearchView) -> Measures:
         """Return the measures of the current cell."""

