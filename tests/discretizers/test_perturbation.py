@@ -187,7 +187,7 @@ def test_nothing_is_tuned_where_no_epochs_are() -> None:
         UserError, match=r"Perturbation needs a supernet .* an evaluation that can tune, or use discretizers"
     ):
         Perturbation().select(space, probabilities_of(space, 0), never)
-    with pytest.raises(UserError, match="needs a supernet to measure"):
+    with pytest.raises(UserError, match="Perturbation measures architectures with a supernet"):
         Perturbation(tune_epochs=0).select(space, probabilities_of(space, 0))
 
 

@@ -79,31 +79,6 @@ def test_the_table_of_the_real_file(tmp_path: Path) -> None:
     assert table.rank(modules[min(means, key=means.__getitem__)]) == 91
 
 
-@pytest.mark.parametrize(
-    ("bad", "problem"),
-    [
-        (record(PAIR, 0.1, parameters=8), "has 8 trainable parameters here and 7 elsewhere"),
-        (record(CHAIN, 0.1, hash_=PAIR.hash), f"has the hash {PAIR.hash} here and {CHAIN.hash} by its matrix"),
-        (record(CHAIN, 0.1, hash_="0" * 32), f"has the hash {'0' * 32} here and {CHAIN.hash} by its matrix"),
-        (record(SKIP, 0.1).replace(b"0100", b"0110"), "its cell cannot be"),
-        (record(SKIP, 0.1).replace(b"0100", b"0000"), "its cell cannot be .no path"),
-        (record(SKIP, 0.1).replace(b"input,", b"inputs,"), "its cell cannot be .*'inputs'"),
-        (record(SKIP, 0.1).replace(b"input,output", b"input"), "its cell cannot be"),
-    ],
-)
-@pytest.mark.parametrize("between", [(), (record(SKIP, 0.125),)])
-def test_rows_that_contradict_are_refused_with_their_offset(
-    tmp_path: Path, bad: bytes, problem: str, between: tuple[bytes, ...]
-) -> None:
-    before = (record(PAIR, 0.7, 0.95), *between)
-    path = write(tmp_path / "bad.tfrecord", *before, bad)
-    offset = sum(len(data) + 16 for data in before)
-    with pytest.raises(UserError, match=problem) as caught:
-        converted(path)
-    assert f"bad.tfrecord, record at byte {offset}: " in str(caught.value)
-    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
-
-
 def test_progress_is_told(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archgrad.tables.nasbench101.parquet_file._ROWS_AT_ONCE", 2)
     told: list[tuple[int, int]] = []
@@ -146,16 +121,6 @@ def test_a_disk_that_fails_while_reading_is_not_called_one_that_cannot_be_writte
     monkeypatch.setattr("archgrad.tables.nasbench101.official_file.open_regular", lambda *given: Failing())
     with pytest.raises(DiskError, match=rf"{source.name} cannot be read at byte 0 \(Input/output error\)"):
         convert_table(source, tmp_path / "out.parquet")
-
-
-def test_runs_that_are_there_twice_are_counted_and_told(tmp_path: Path, said: list[str]) -> None:
-    once = [record(CHAIN, 0.5), record(SKIP, 0.5), record(SKIP, 0.75), record(CHAIN, 0.5, epochs=36)]
-    path = write(tmp_path / "a.tfrecord", *once)
-    converted(path)
-    assert said == []
-    table = open_cells(converted(write(path, *once, once[0], once[2], once[2])))
-    assert said == [f"3 runs in {path} repeat another one and are counted again."]
-    assert len(table.query(SKIP).runs) == 4
 
 
 @pytest.mark.parametrize("name", ["nasbench_full.tfrecord", "nasbench_only108.tfrecord", "some.tfrecord"])

@@ -219,9 +219,9 @@ def _first_batch(images: Data, size: int, seed: int) -> Batch:
 def _all_genotypes(problem: Problem) -> Proposals:
     """Yield every architecture of a space whose rows are independent."""
     offered = [
-        [(block.name, index, place) for place, choice in enumerate(row.choices) if choice not in block.excluded]
+        [(block.name, row, choice) for choice in block.allowed(row)]
         for block in problem.blocks
-        for index, row in enumerate(block.rows)
+        for row in range(len(block.rows))
     ]
     for choices in product(*offered):
         chosen: dict[str, list[tuple[int, int]]] = {block.name: [] for block in problem.blocks}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from archgrad.autodiff.tensors import Probabilities
 from archgrad.discretizers.base import (
@@ -16,7 +17,7 @@ from archgrad.discretizers.base import (
 )
 from archgrad.spaces import Genotype, SearchSpace
 
-__all__ = ["Argmax"]
+__all__ = ["Argmax", "DerivedOnce"]
 
 
 @dataclass(frozen=True)
@@ -44,3 +45,20 @@ class Argmax(Discretizer):
                 for block in space.blocks
             }
         )
+
+
+class DerivedOnce(Discretizer):
+    """Measures architectures, and so only at the end of a search; epochs before record the genotype of Argmax."""
+
+    once: ClassVar[bool] = True
+    measures: ClassVar[bool] = True
+
+    def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
+        """Return no ties at the end, where the metric decides."""
+        return Ties() if last else count_ties(space, probabilities)
+
+    def interim(
+        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
+    ) -> Genotype:
+        """Derive by the probabilities alone."""
+        return Argmax().select(space, probabilities)

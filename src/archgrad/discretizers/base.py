@@ -29,6 +29,7 @@ __all__ = [
     "count_ties",
     "edge_strengths",
     "margins",
+    "measurer",
     "options_with",
     "strongest_choices",
 ]
@@ -73,6 +74,10 @@ class SupernetEvaluation:
     tune: Tune | None = None
     report: Callable[[str, int, int], None] = lambda what, done, total: None
     info: MetricInfo = ACCURACY
+
+    def mean_score(self, mixture: Mixture, batches: int) -> float:
+        """Return the mean score of the first batches."""
+        return sum(self.score(mixture, batch) for batch in range(batches)) / batches
 
     def score(self, mixture: Mixture, batch: int) -> float:
         """Return the metric, or its negative where lower is better; reject NaN, which cannot be compared."""
@@ -154,6 +159,20 @@ def check_probabilities(space: SearchSpace, probabilities: Probabilities) -> Non
             raise UserError(f"probabilities[{block.name!r}] has NaN or infinite entries; all must be finite.")
 
 
+def measurer(
+    rule: Discretizer, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None
+) -> SupernetEvaluation:
+    """Return the evaluation that a discretizer measures by; raise a UserError if there is none, or it does not fit."""
+    if evaluation is None:
+        raise UserError(
+            f"{type(rule).__name__} measures architectures with a supernet, but got no evaluation; give select() an "
+            f"evaluation, or use discretizers.Argmax(), which needs none."
+        )
+    check_probabilities(space, probabilities)
+    check_value("evaluation", evaluation, SupernetEvaluation)
+    return evaluation
+
+
 def strongest_choices(
     block: DecisionBlock, probabilities: Tensor, keep: int | None, edges: Sequence[float] | None = None
 ) -> list[tuple[int, int]]:
@@ -166,7 +185,7 @@ def strongest_choices(
     strength = [row[0][1] * (1.0 if edges is None else edges[index]) for index, row in enumerate(best)]
     kept: list[int] = []
     for target in block.targets:
-        rows = [index for index, row in enumerate(block.rows) if row.target == target]
+        rows = block.rows_into(target)
         rows.sort(key=lambda index: -strength[index])
         kept += sorted(rows[:keep])
     return [(index, choice) for index in kept for choice in sorted(choice for choice, _ in best[index])]
@@ -187,8 +206,7 @@ def edge_strengths(block: DecisionBlock, probabilities: Mapping[str, Tensor]) ->
 
 def _best_choices(block: DecisionBlock, row: int, weights: list[float]) -> list[tuple[int, float]]:
     """Return the (choice, weight) pairs that a row picks, strongest first."""
-    choices = block.rows[row].choices
-    allowed = [(index, weights[index]) for index, choice in enumerate(choices) if choice not in block.excluded]
+    allowed = [(choice, weights[choice]) for choice in block.allowed(row)]
     return sorted(allowed, key=lambda pair: -pair[1])[: block.rows[row].picks]
 
 
@@ -220,5 +238,4 @@ def _is_removed(block: DecisionBlock, target: int, ranks: Sequence[Sequence[floa
 
 
 def _ranked(block: DecisionBlock, row: int, weights: list[float]) -> list[float]:
-    pairs = zip(block.rows[row].choices, weights, strict=False)
-    return sorted((weight for choice, weight in pairs if choice not in block.excluded), reverse=True)
+    return sorted((weights[choice] for choice in block.allowed(row)), reverse=True)

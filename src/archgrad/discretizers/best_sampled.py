@@ -8,16 +8,15 @@ from typing import Annotated, ClassVar
 
 import torch
 
-from archgrad.autodiff.tensors import Mixture, Probabilities
+from archgrad.autodiff.tensors import Probabilities
 from archgrad.discretizers.base import (
     Discretizer,
     SupernetEvaluation,
-    check_probabilities,
     edge_strengths,
+    measurer,
     options_with,
 )
-from archgrad.errors import UserError
-from archgrad.parts.fields import Count, Range, check_value
+from archgrad.parts.fields import Count, Range
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 
 __all__ = ["BestSampled"]
@@ -42,19 +41,9 @@ class BestSampled(Discretizer):
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Draw, measure and keep the best."""
-        if evaluation is None:
-            raise UserError(
-                "BestSampled measures architectures with a supernet, but got no evaluation; give select() an "
-                "evaluation, or use discretizers.Argmax(), which needs none."
-            )
-        check_probabilities(space, probabilities)
-        check_value("evaluation", evaluation, SupernetEvaluation)
-        options = options_with(space, probabilities)
-        drawn = [sample_genotype(space, probabilities, evaluation.generator) for _ in range(self.samples)]
-        return max(dict.fromkeys(drawn), key=lambda genotype: self._score(space.one_hot(genotype, options), evaluation))
-
-    def _score(self, mixture: Mixture, evaluation: SupernetEvaluation) -> float:
-        return sum(evaluation.score(mixture, batch) for batch in range(self.batches)) / self.batches
+        supernet, options = measurer(self, space, probabilities, evaluation), options_with(space, probabilities)
+        drawn = [sample_genotype(space, probabilities, supernet.generator) for _ in range(self.samples)]
+        return max(dict.fromkeys(drawn), key=lambda one: supernet.mean_score(space.one_hot(one, options), self.batches))
 
 
 def sample_genotype(space: SearchSpace, probabilities: Probabilities, generator: torch.Generator) -> Genotype:
@@ -73,7 +62,7 @@ def sample_genotype(space: SearchSpace, probabilities: Probabilities, generator:
 def _drawn_rows(block: DecisionBlock, edges: Sequence[float] | None, generator: torch.Generator) -> list[int]:
     kept: list[int] = []
     for target in block.targets:
-        rows = [index for index, row in enumerate(block.rows) if row.target == target]
+        rows = block.rows_into(target)
         weights = [1.0 if edges is None else edges[row] for row in rows]
         count = len(rows) if block.keep is None else min(block.keep, len(rows))
         kept += [rows[place] for place in _drawn(weights, count, generator)]
@@ -81,8 +70,7 @@ def _drawn_rows(block: DecisionBlock, edges: Sequence[float] | None, generator: 
 
 
 def _drawn_choices(block: DecisionBlock, row: int, weights: Sequence[float], generator: torch.Generator) -> list[int]:
-    choices = block.rows[row].choices
-    allowed = [index for index, choice in enumerate(choices) if choice not in block.excluded]
+    allowed = block.allowed(row)
     places = _drawn([weights[index] for index in allowed], block.rows[row].picks, generator)
     return [allowed[place] for place in places]
 

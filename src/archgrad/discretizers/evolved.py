@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 
 from archgrad.autodiff.tensors import Probabilities
-from archgrad.discretizers.argmax import Argmax
+from archgrad.discretizers.argmax import DerivedOnce
 from archgrad.discretizers.base import (
-    Discretizer,
     SupernetEvaluation,
-    Ties,
-    check_probabilities,
-    count_ties,
+    measurer,
     options_with,
 )
 from archgrad.discretizers.best_sampled import sample_genotype
-from archgrad.errors import UserError
-from archgrad.parts.fields import Count, Probability, Range, check_value
+from archgrad.parts.fields import Count, Probability, Range
 from archgrad.spaces import CellGenotype, Decision, Genotype, SearchSpace
 
 __all__ = ["Evolved"]
@@ -30,7 +26,7 @@ Genes = dict[tuple[str, int], tuple[Decision, ...]]
 
 
 @dataclass(frozen=True)
-class Evolved(Discretizer):
+class Evolved(DerivedOnce):
     """The best architecture of an evolution, measured with the shared weights (SPOS; Guo et al., 2020, Algorithm 1).
 
     The first ``population`` is drawn from the probabilities. In each further round the ``parents`` best architectures
@@ -39,37 +35,18 @@ class Evolved(Discretizer):
     first one wins a tie. ``rounds`` 1 is random search.
     """
 
-    once: ClassVar[bool] = True
-    measures: ClassVar[bool] = True
-
     population: Annotated[int, Range(2, 10_000)] = 50
     rounds: Annotated[int, Range(1, 10_000)] = 20
     parents: Count = 10
     mutation: Probability = 0.1
     batches: Count = 1
 
-    def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
-        """Count the ties of an epoch before the last, which probabilities decide."""
-        return Ties() if last else count_ties(space, probabilities)
-
-    def interim(
-        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
-    ) -> Genotype:
-        """Derive by the probabilities alone."""
-        return Argmax().select(space, probabilities)
-
     def select(
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Draw, then breed and measure, round by round."""
-        if evaluation is None:
-            raise UserError(
-                "Evolved measures architectures with a supernet, but got no evaluation; give select() an evaluation, "
-                "or use discretizers.Argmax(), which needs none."
-            )
-        check_probabilities(space, probabilities)
-        check_value("evaluation", evaluation, SupernetEvaluation)
-        stream, options = evaluation.generator, options_with(space, probabilities)
+        supernet, options = measurer(self, space, probabilities, evaluation), options_with(space, probabilities)
+        stream = supernet.generator
         scores: dict[Genotype, float] = {}
 
         def draw() -> Genotype:
@@ -79,11 +56,9 @@ class Evolved(Discretizer):
         for number in range(1, self.rounds + 1):
             for one in found:
                 if one not in scores:
-                    mixture = space.one_hot(one, options)
-                    measured = (evaluation.score(mixture, batch) for batch in range(self.batches))
-                    scores[one] = sum(measured) / self.batches
+                    scores[one] = supernet.mean_score(space.one_hot(one, options), self.batches)
             best = sorted(scores, key=lambda one: -scores[one])[: self.parents]
-            evaluation.report(f"round {number}: {best[0]}", number, self.rounds)
+            supernet.report(f"round {number}: {best[0]}", number, self.rounds)
             found = self._children(space, best, draw, stream)
         return best[0]
 

@@ -63,7 +63,7 @@ def _parts(block: DecisionBlock, probabilities: Probabilities, k: int) -> list[l
         return rows
     parts = []
     for target in block.targets:
-        own = [index for index, row in enumerate(block.rows) if row.target == target]
+        own = block.rows_into(target)
         sets = combinations(own, min(block.keep, len(own)))
         joined = [one for kept in sets for one in _joined([rows[index] for index in kept], k)]
         parts.append(sorted(joined, key=lambda one: -one.log_score)[:k])
@@ -72,13 +72,11 @@ def _parts(block: DecisionBlock, probabilities: Probabilities, k: int) -> list[l
 
 def _of_row(block: DecisionBlock, index: int, weights: Sequence[float], edge: float) -> list[_Alternative]:
     """Return all allowed sets of choices of a row, the best first."""
-    row = block.rows[index]
-    allowed = [place for place, choice in enumerate(row.choices) if choice not in block.excluded]
     found = [
         _Alternative(
             _log(edge) + sum(_log(weights[place]) for place in chosen), tuple((index, place) for place in chosen)
         )
-        for chosen in combinations(allowed, row.picks)
+        for chosen in combinations(block.allowed(index), block.rows[index].picks)
     ]
     return sorted(found, key=lambda one: -one.log_score)
 

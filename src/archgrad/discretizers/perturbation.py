@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
-from typing import Annotated, ClassVar, NamedTuple
+from functools import partial
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor
 
 from archgrad.autodiff.tensors import Mixture, Probabilities
-from archgrad.discretizers.argmax import Argmax
+from archgrad.discretizers.argmax import DerivedOnce
 from archgrad.discretizers.base import (
-    Discretizer,
     SupernetEvaluation,
-    Ties,
     Tuning,
-    check_probabilities,
     edge_strengths,
+    measurer,
     options_with,
 )
 from archgrad.errors import UserError
-from archgrad.parts.fields import Count, Positive, Range, check_value
+from archgrad.parts.fields import Count, Positive, Range
 from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 
@@ -33,7 +31,7 @@ Rows = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Perturbation(Discretizer):
+class Perturbation(DerivedOnce):
     """Keep, on each edge, the operation whose removal hurts the metric most: DARTS+PT (Wang et al., 2021).
 
     The edges of all blocks are decided one by one, in random order. To remove an operation, its weight becomes 0; the
@@ -47,35 +45,21 @@ class Perturbation(Discretizer):
     runs at the end of a search; epochs before record the genotype of Argmax.
     """
 
-    once: ClassVar[bool] = True
-    measures: ClassVar[bool] = True
-
     tune_epochs: Annotated[int, Range(0, 10_000)] = 5
     batches: Count | None = None
     tune_rate: Positive = 0.1
-
-    def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
-        """Return no ties at the end, where the metric decides."""
-        return Ties() if last else Argmax().ties(space, probabilities, last)
-
-    def interim(
-        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
-    ) -> Genotype:
-        """Derive by the probabilities alone."""
-        return Argmax().select(space, probabilities)
 
     def select(
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Decide edge by edge, then node by node."""
-        check_probabilities(space, probabilities)
-        check_value("evaluation", evaluation, SupernetEvaluation | None)
-        if evaluation is None or (self.tune_epochs and evaluation.tune is None):
+        supernet = measurer(self, space, probabilities, evaluation)
+        if self.tune_epochs and supernet.tune is None:
             raise UserError(
-                "Perturbation needs a supernet to measure and train; give select() an evaluation that can tune, or use "
+                "Perturbation needs a supernet to train; give select() an evaluation that can tune, or use "
                 "discretizers.Argmax(), which needs none."
             )
-        return _Derivation(self, space, evaluation, probabilities).run()
+        return _Derivation(self, space, supernet, probabilities).run()
 
 
 class _Place(NamedTuple):
@@ -138,8 +122,8 @@ class _Derivation:
         """Keep the operations of one row whose removal hurts most, as many as the row picks."""
         block, index = place
         row, strengths = block.rows[index], dict(enumerate(self.rows[block.name][index].tolist()))
-        allowed = [choice for choice, name in enumerate(row.choices) if name not in block.excluded]
-        kept = self._most_missed(allowed, row.picks, strengths, lambda choice: self._without(block, index, choice))
+        without = partial(self._without, block, index)
+        kept = self._most_missed(block.allowed(index), row.picks, strengths, without)
         weights = self.rows[block.name].clone()
         weights[index] = 0.0
         weights[index, kept] = 1.0
@@ -151,7 +135,7 @@ class _Derivation:
     def _decide_edges(self, place: _Place) -> str:
         """Keep the edges into one node whose removal hurts most, and remove the others for good."""
         block, target = place
-        entering = _entering(block, target)
+        entering = block.rows_into(target)
         strengths = {row: self._strength(block, row) for row in entering}
         kept = self._most_missed(entering, block.keep or 0, strengths, lambda row: self._without(block, row))
         for row in entering:
@@ -190,7 +174,7 @@ class _Derivation:
     def _score(self, rows: Rows) -> float:
         evaluation, mixture = self.evaluation, self._mixture(rows)
         count = evaluation.batches if self.rule.batches is None else min(self.rule.batches, evaluation.batches)
-        return fmean(evaluation.score(mixture, batch) for batch in range(count))
+        return evaluation.mean_score(mixture, count)
 
     def _mixture(self, rows: Rows) -> Mixture:
         probabilities = Probabilities(rows)
@@ -199,9 +183,4 @@ class _Derivation:
 
 def _selective_nodes(block: DecisionBlock) -> list[int]:
     """Return the nodes that keep only some of their edges."""
-    return [target for target in block.targets if block.keep is not None and len(_entering(block, target)) > block.keep]
-
-
-def _entering(block: DecisionBlock, target: int) -> list[int]:
-    """Return the rows that lead to a node."""
-    return [index for index, row in enumerate(block.rows) if row.target == target]
+    return [target for target in block.targets if block.keep is not None and len(block.rows_into(target)) > block.keep]

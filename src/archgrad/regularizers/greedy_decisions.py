@@ -104,14 +104,12 @@ _EQUAL = 1e-6
 
 def _nodes(block: DecisionBlock) -> list[list[int]]:
     """Return the rows that enter each node."""
-    return [[place for place, row in enumerate(block.rows) if row.target == target] for target in block.targets]
+    return [block.rows_into(target) for target in block.targets]
 
 
 def _ranked(block: DecisionBlock, rows: Tensor) -> list[tuple[int, int]]:
     """Return all rows by their score, the highest first, each with its best choice; the first wins a tie."""
-    allowed = [
-        [place for place, choice in enumerate(row.choices) if choice not in block.excluded] for row in block.rows
-    ]
+    allowed = [block.allowed(row) for row in range(len(block.rows))]
     own = [widened(rows[row])[places] for row, places in enumerate(allowed)]
     importance = torch.stack([weights.sum() for weights in own])
     certainty = torch.stack([_certainty(weights) for weights in own])

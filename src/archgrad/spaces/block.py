@@ -110,6 +110,14 @@ class DecisionBlock:
         """The nodes that rows lead to, in order and once each."""
         return tuple(dict.fromkeys(row.target for row in self.rows))
 
+    def rows_into(self, target: int) -> list[int]:
+        """Return the numbers of the rows that lead to a node."""
+        return [index for index, row in enumerate(self.rows) if row.target == target]
+
+    def allowed(self, row: int) -> list[int]:
+        """Return the numbers of the choices of a row that a genotype may have: all but the excluded ones."""
+        return [place for place, choice in enumerate(self.rows[row].choices) if choice not in self.excluded]
+
     @property
     def on_edges(self) -> bool:
         """Whether its rows decide edges rather than nodes."""
@@ -126,7 +134,7 @@ class DecisionBlock:
             raise UserError(f"block {self.name!r} has operations on nodes; edge weights need operations on edges.")
         rows = []
         for target in self.targets:
-            sources = tuple(str(row.source) for row in self.rows if row.target == target)
+            sources = tuple(str(self.rows[row].source) for row in self.rows_into(target))
             picks = len(sources) if self.keep is None else min(self.keep, len(sources))
             rows.append(Row(target, None, sources, picks))
         return DecisionBlock(f"{self.name}.edges", self.cells, tuple(rows), kind="edge")

@@ -78,7 +78,7 @@ class ChoiceCosts:
 def _groups_of(block: DecisionBlock) -> Iterator[tuple[list[int], int]]:
     """Yield groups of rows whose choices compete, and how many of those choices a genotype takes."""
     for target in block.targets:
-        rows = [index for index, row in enumerate(block.rows) if row.target == target]
+        rows = block.rows_into(target)
         if block.keep is not None and block.keep < len(rows):
             yield rows, block.keep
         else:
@@ -136,8 +136,7 @@ def _select(block: DecisionBlock, weights: list[list[float]], costs: Tensor, mar
     amounts = costs.tolist()
     chosen: dict[int, list[int]] = {}
     for index, row in enumerate(block.rows):
-        allowed = [choice for choice, name in enumerate(row.choices) if name not in block.excluded]
-        chosen[index] = _take(allowed, weights[index], amounts[index], row.picks, margin)
+        chosen[index] = _take(block.allowed(index), weights[index], amounts[index], row.picks, margin)
     kept: list[int] = []
     for rows, count in _groups_of(block):
         if len(rows) == 1:

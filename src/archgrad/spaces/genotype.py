@@ -197,7 +197,7 @@ def check_cell(space: str, block: DecisionBlock, cell: CellGenotype) -> None:
             raise UserError(f"block {block.name!r} decides {block.rows[row].name} {times}; remove the extra decisions.")
         used.append((row, decision.choice))
     for target in block.targets:
-        rows = [index for index, row in enumerate(block.rows) if row.target == target]
+        rows = block.rows_into(target)
         kept = [row for row in rows if any(row == other for other, _ in used)]
         count = len(rows) if block.keep is None else min(block.keep, len(rows))
         wanted = sum(block.rows[row].picks for row in (kept if len(kept) == count else rows[:count]))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
 from pathlib import Path
 from shlex import quote
 from statistics import fmean, stdev
@@ -202,12 +201,8 @@ class CellTable:
         runs = tuple(TrainingRun(**row) for row in rows)
         try:
             module = module_from(runs[0].matrix, runs[0].operations)
-            if module.hash != hash_:
-                raise ValueError(f"a cell has another hash than {hash_}")
         except ValueError as problem:
             raise foreign(self.path, str(problem).rstrip(".")) from None
-        if not all(isfinite(run.seconds) and isfinite(run.train) for run in runs):
-            raise foreign(self.path, f"the runs of the cell {hash_} have invalid numbers")
         return CellRecord(hash_, module, runs[0].parameters, epochs, runs, self.source)
 
 
