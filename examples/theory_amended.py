@@ -22,7 +22,7 @@ from torch import Tensor
 import archgrad as ag
 from archgrad.autodiff.vectors import added, cosine
 from archgrad.bilevel.problem import BilevelProblem
-from archgrad.callbacks import Callback, Measures, Need
+from archgrad.callbacks import Callback, Measures
 from archgrad.diagnostics import compare, reference_at
 from archgrad.hypergradients import T1T2, Amended, ConjugateGradient, EvaluationPoint, ExactImplicit, FirstOrder
 from archgrad.operations import AveragePool, Identity, ReLUConvBN, Vocabulary
@@ -157,7 +157,6 @@ class SecondTerms(Callback):
     """Compare the terms with g2 by conjugate gradient on H + δI, where δ is 1.1·|λmin| plus the weight decay."""
 
     kind: ClassVar[str] = "second-terms"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.BILEVEL_POINT})
     every: int = 14
     steps: int = 100
     found: list[Measured] = field(default_factory=list)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 import archgrad as ag
-from archgrad.callbacks import Callback, Measures, Need
+from archgrad.callbacks import Callback, Measures
 from archgrad.hypergradients import EvaluationPoint
 from archgrad.regularizers.gradient_alignment import alignment
 from archgrad.report.figure import save_figure
@@ -153,7 +153,6 @@ class LayerGradients(Callback):
     """Keep both sides of Eq. 6 at every architecture step."""
 
     kind: ClassVar[str] = "layer-gradients"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.BILEVEL_POINT, Need.MIXTURE_GRADIENTS})
     every: int = 1
     alpha: dict[str, Tensor] = field(default_factory=dict)
     found: list[Measured] = field(default_factory=list)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import archgrad as ag
 from archgrad.arch_optimizers import Adam
-from archgrad.callbacks import Callback, Need
+from archgrad.callbacks import Callback
 from archgrad.discretizers import Argmax
 from archgrad.errors import DivergedError, UserError
 from archgrad.hypergradients import FirstOrder
@@ -169,7 +169,7 @@ def test_a_wrong_supernet_is_named(network: Any, sentence: str) -> None:
     ],
 )
 def test_a_wrong_measure_is_named(method: str, value: Any, sentence: str) -> None:
-    own = type("Own", (Callback,), {method: lambda self, *args: value, "needs": frozenset({Need.BILEVEL_POINT})})
+    own = type("Own", (Callback,), {method: lambda self, *args: value})
     with pytest.raises(UserError, match=sentence):
         run(callbacks=[own()])
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ from tiny_space import Tiny
 from torch import Tensor
 
 import archgrad as ag
-from archgrad.callbacks import CALLBACKS, Callback, Need, SearchView, Stop, join_callbacks, standard
+from archgrad.callbacks import CALLBACKS, Callback, SearchView, Stop, join_callbacks, standard
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
 from archgrad.hypergradients import EvaluationPoint
@@ -26,11 +26,6 @@ from archgrad.parts.knobs import knobs_of
 DATA = ag.data.digits(limit=40)
 SPACE = Tiny(channels=2, cells_per_stage=1)
 SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 10, "held_out": 0, "seed": 1}
-SERVED = {
-    Need.MIXTURE_GRADIENTS: "measure_gradients",
-    Need.BILEVEL_POINT: "measure_point",
-}
-"""Which method gets what is needed; an evaluation is for those at the end of an epoch."""
 
 
 def searched(*given: Callback, **settings: Any) -> ag.SearchResult:
@@ -59,11 +54,8 @@ def test_it_is_a_frozen_dataclass_with_a_first_sentence(name: str) -> None:
     assert CALLBACKS.create(name, **knobs_of(member)) == member
 
 
-def test_it_asks_for_what_it_uses_and_for_nothing_else(name: str) -> None:
+def test_it_requires_others_only(name: str) -> None:
     member = CALLBACKS.create(name)
-    for need, method in SERVED.items():
-        overridden = getattr(type(member), method) is not getattr(Callback, method)
-        assert overridden == (need in member.needs)
     assert all(kind in CALLBACKS and CALLBACKS[kind] is not type(member) for kind in member.requires)
     assert member.kind in CALLBACKS
     assert member.every > 0
@@ -95,8 +87,6 @@ def test_a_resumed_search_records_the_same(name: str, tmp_path: Path) -> None:
 @dataclass(frozen=True)
 class SkipPull(Callback):
     """A user's own: measures what the cells want of the first choice, and stops after some epochs."""
-
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.MIXTURE_GRADIENTS, Need.BILEVEL_POINT, Need.EVALUATION})
 
     epochs: int = 1
     every: int = 2
@@ -140,8 +130,6 @@ def test_what_the_loop_says_cannot_be_overwritten(taken: str) -> None:
             return {taken: 0.0}
 
     class Early(Callback):
-        needs = frozenset({Need.MIXTURE_GRADIENTS})
-
         def measure_gradients(self, blocks: Any, gradients: Any) -> dict[str, float]:
             return {taken: 0.0}
 
@@ -152,8 +140,6 @@ def test_what_the_loop_says_cannot_be_overwritten(taken: str) -> None:
 
 def test_words_cannot_be_averaged() -> None:
     class Wordy(Callback):
-        needs = frozenset({Need.BILEVEL_POINT})
-
         def measure_point(self, point: EvaluationPoint) -> dict[str, str]:
             return {"mood": "bad"}
 
@@ -161,19 +147,13 @@ def test_words_cannot_be_averaged() -> None:
         searched(Wordy())
 
 
-def test_nothing_is_computed_for_those_who_do_not_ask() -> None:
-    class Silent(Callback):
-        def measure_gradients(self, blocks: Any, gradients: Any) -> dict[str, float]:
-            raise AssertionError
+def test_nothing_is_computed_for_those_who_do_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any) -> Any:
+        raise AssertionError
 
-        def measure_point(self, point: EvaluationPoint) -> dict[str, float]:
-            raise AssertionError
-
-        def measure_epoch(self, snapshot: Snapshot, search: SearchView) -> dict[str, float]:
-            assert snapshot.evaluation is None
-            return {}
-
-    assert len(searched(Silent()).history) == 2
+    monkeypatch.setattr("archgrad.loop.measuring.evaluate_at_state", refuse)
+    monkeypatch.setattr("archgrad.loop.steps.Stepper.mixture_gradients", refuse)
+    assert len(searched(Callback()).history) == 2
 
 
 def test_what_is_no_callback_is_a_sentence() -> None:

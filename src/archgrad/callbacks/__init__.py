@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from archgrad.callbacks.arch_curvature import ArchCurvature, EigenvalueStop, largest_eigenvalue
 from archgrad.callbacks.architecture import ArchitectureMeasures, DiscretizationGap
-from archgrad.callbacks.base import Callback, DecisionProgress, Measures, Need, StageStart, Stop
+from archgrad.callbacks.base import Callback, DecisionProgress, Measures, StageStart, Stop
 from archgrad.callbacks.doctor import Doctor
 from archgrad.callbacks.inner_curvature import InnerCurvature
 from archgrad.callbacks.layer_agreement import LayerAgreement
@@ -28,7 +28,6 @@ __all__ = [
     "LayerAgreement",
     "Measures",
     "MixtureFile",
-    "Need",
     "Record",
     "SearchView",
     "Sink",

@@ -13,7 +13,7 @@ from archgrad.arch_optimizers import ArchOptimizer
 from archgrad.autodiff.krylov import extreme_eigenvalues
 from archgrad.autodiff.products import ProductKind, products_of
 from archgrad.autodiff.tensors import Alpha, Weights
-from archgrad.callbacks.base import Callback, LanczosSteps, Measures, Need, Stop
+from archgrad.callbacks.base import Callback, LanczosSteps, Measures, Stop
 from archgrad.callbacks.search import SearchView
 from archgrad.discretizers import Discretizer
 from archgrad.errors import UserError
@@ -28,7 +28,6 @@ class _CurvatureMeasure(Callback):
     """What both callbacks share: they measure the eigenvalue by ``steps`` of Lanczos."""
 
     kind: ClassVar[str] = "architecture-curvature"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.BILEVEL_POINT})
 
     steps: int
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from archgrad.callbacks.base import Callback, Measures, Need
+from archgrad.callbacks.base import Callback, Measures
 from archgrad.callbacks.search import SearchView
 from archgrad.diagnostics import Snapshot, entropy, measure_discretization, movement, operations, skip_connections
 from archgrad.parts.fields import Count
@@ -32,7 +32,6 @@ class DiscretizationGap(Callback):
     """
 
     kind: ClassVar[str] = "discretization-gap"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.EVALUATION})
 
     batches: Count = 32
 

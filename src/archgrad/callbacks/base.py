@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Annotated, ClassVar, NamedTuple
 
 from torch import Tensor
@@ -19,26 +18,13 @@ from archgrad.parts.fields import Count, Range, check_fields
 from archgrad.relaxations import Relaxation
 from archgrad.spaces import DecisionBlock, SearchSpace
 
-__all__ = ["Callback", "DecisionProgress", "LanczosSteps", "Measures", "Need", "StageStart", "Stop"]
+__all__ = ["Callback", "DecisionProgress", "LanczosSteps", "Measures", "StageStart", "Stop"]
 
 LanczosSteps = Annotated[int, Range(1, 1000)]
 """The number of Hessian products in one measurement."""
 
 Measures = Mapping[str, float | str]
 """Numbers or words by name, for the record of an epoch."""
-
-
-class Need(Enum):
-    """What a callback asks the loop to compute for it.
-
-    ``MIXTURE_GRADIENTS`` are dL2/dp of every cell, for :meth:`Callback.measure_gradients`. ``BILEVEL_POINT`` is the
-    problem that an architecture step would see, for :meth:`Callback.measure_point`. ``EVALUATION`` is the main metric
-    of the shared weights with any mixture, as ``snapshot.evaluation`` at the end of an epoch.
-    """
-
-    MIXTURE_GRADIENTS = "mixture gradients"
-    BILEVEL_POINT = "bilevel point"
-    EVALUATION = "evaluation"
 
 
 @dataclass(frozen=True)
@@ -69,7 +55,8 @@ class Stop(NamedTuple):
 class Callback:
     """Override what you need; every method does nothing by default.
 
-    ``needs`` declares what the loop must compute for a callback. A search has at most one callback of each ``kind``.
+    The loop computes mixture gradients and points only for callbacks that override :meth:`measure_gradients` and
+    :meth:`measure_point`. A search has at most one callback of each ``kind``.
     ``requires`` names the kinds that must measure before it. Set ``only_writes`` for a callback that only writes or
     prints: of several processes, only the first calls it. All other callbacks are called in every process. Callbacks
     never change the bits of weights and α, and a resumed search measures at the same steps.
@@ -79,7 +66,6 @@ class Callback:
     ...         return Stop(search.epoch, "that is enough.") if search.epoch == 3 else None
     """
 
-    needs: ClassVar[frozenset[Need]] = frozenset()
     kind: ClassVar[str] = ""
     requires: ClassVar[tuple[str, ...]] = ()
     only_writes: ClassVar[bool] = False
@@ -93,6 +79,11 @@ class Callback:
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    @classmethod
+    def measures(cls, name: str) -> bool:
+        """Tell whether it overrides this method, such as ``measure_point``."""
+        return getattr(cls, name) is not getattr(Callback, name)
 
     @property
     def difference(self) -> ProductKind | None:

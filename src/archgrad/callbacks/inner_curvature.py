@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from archgrad.autodiff.krylov import extreme_eigenvalues
 from archgrad.autodiff.products import ProductKind
-from archgrad.callbacks.base import Callback, LanczosSteps, Measures, Need
+from archgrad.callbacks.base import Callback, LanczosSteps, Measures
 from archgrad.diagnostics.estimates import start_vector
 from archgrad.hypergradients import EvaluationPoint, largest_safe_rate
 from archgrad.parts.fields import Count, Positive
@@ -34,7 +34,6 @@ class InnerCurvature(Callback):
     """
 
     kind: ClassVar[str] = "inner-curvature"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.BILEVEL_POINT})
 
     lr: Positive | Literal["auto"] | None = None
     every: Count = 250

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from archgrad.callbacks.base import Callback, Measures, Need
+from archgrad.callbacks.base import Callback, Measures
 from archgrad.parts.fields import Count, Probability
 from archgrad.regularizers.gradient_alignment import aligned_blocks, alignment
 from archgrad.spaces import SKIP, DecisionBlock
@@ -36,7 +36,6 @@ class LayerAgreement(Callback):
     """
 
     kind: ClassVar[str] = "layer-agreement"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.MIXTURE_GRADIENTS})
 
     every: Count = 64
     decay: Probability = 0.999

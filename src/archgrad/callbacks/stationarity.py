@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from archgrad.arch_optimizers import GEOMETRIES
-from archgrad.callbacks.base import Callback, Measures, Need
+from archgrad.callbacks.base import Callback, Measures
 from archgrad.diagnostics import bregman_stationarity
 from archgrad.errors import UserError
 from archgrad.hypergradients import EvaluationPoint
@@ -27,7 +27,6 @@ class Stationarity(Callback):
     """
 
     kind: ClassVar[str] = "stationarity"
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.BILEVEL_POINT})
 
     every: Count = 250
     lam: Positive = 0.01

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from archgrad.autodiff.gradients import detached_parameters
 from archgrad.autodiff.tensors import Mixture, Probabilities, Weights
-from archgrad.callbacks import Callback, Measures, Need, Record
+from archgrad.callbacks import Callback, Measures, Record
 from archgrad.data import Loader
 from archgrad.diagnostics import Snapshot
 from archgrad.discretizers import SupernetEvaluation, Tuning
@@ -79,27 +79,23 @@ def measure_gradients(
     Decays are those of one step. Gradients that are measured ``apart`` stand for ``every`` steps, or those of an epoch.
     """
     for callback in callbacks:
-        if Need.MIXTURE_GRADIENTS in callback.needs and gradients:
+        if callback.measures("measure_gradients") and gradients:
             measured = callback.measure_gradients(experiment.blocks, gradients)
             steps = min(callback.every, experiment.steps) if apart else 1
             decays = {name: decay**steps for name, decay in callback.decays.items()}
             state.sums.note(_numbers(callback, "measure_gradients", measured), decays)
 
 
-def measure_epoch(
-    callbacks: Sequence[Callback], snapshots: Mapping[bool, Snapshot], state: SearchState, record: Record
-) -> None:
-    """Let all callbacks add to the record of an epoch; ``snapshots[True]`` is for those that need evaluations."""
+def measure_epoch(callbacks: Sequence[Callback], snapshot: Snapshot, state: SearchState, record: Record) -> None:
+    """Let all callbacks add to the record of an epoch."""
     for callback in callbacks:
-        snapshot = snapshots[Need.EVALUATION in callback.needs]
         record |= _values(callback, "measure_epoch", callback.measure_epoch(snapshot, state))
 
 
-def measure_end(callbacks: Sequence[Callback], snapshots: Mapping[bool, Snapshot], record: Record) -> None:
+def measure_end(callbacks: Sequence[Callback], snapshot: Snapshot, record: Record) -> None:
     """Let all callbacks add their final measures to the last record."""
     for callback in callbacks:
-        measured = callback.measure_end(snapshots[Need.EVALUATION in callback.needs])
-        record |= _values(callback, "measure_end", measured)
+        record |= _values(callback, "measure_end", callback.measure_end(snapshot))
 
 
 def _values(callback: Callback, method: str, measured: Measures) -> dict[str, int | float | str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from archgrad.autodiff.tensors import Probabilities
-from archgrad.callbacks import Callback, DecisionProgress, Need, Record, Stop
+from archgrad.callbacks import Callback, DecisionProgress, Record, Stop
 from archgrad.diagnostics import Snapshot
 from archgrad.distributed.processes import check_same, from_first, wait_for_all
 from archgrad.errors import DivergedError, ProcessLostError, SearchInterrupted, UserError
@@ -158,7 +158,7 @@ class Run:
         batches, moves = self.experiment.step_batches(index), self.experiment.moves(index)
         if state.decided.everywhere(state.alpha):
             moves = moves._replace(architecture=False)
-        due = [one for one in self.callbacks if Need.BILEVEL_POINT in one.needs and one.due(index, state.steps)]
+        due = [one for one in self.callbacks if one.measures("measure_point") and one.due(index, state.steps)]
         self._compare(batches, moves, due)
         measuring.measure_points(due, self.experiment, state, batches)
         self._move(batches, moves)
@@ -194,7 +194,7 @@ class Run:
     def _measure_gradients_apart(self, batches: StepBatches) -> None:
         """Compute and measure mixture gradients where no step of the architecture gives them on its way."""
         state = self.state
-        due = [one for one in self.callbacks if Need.MIXTURE_GRADIENTS in one.needs and state.step % one.every == 0]
+        due = [one for one in self.callbacks if one.measures("measure_gradients") and state.step % one.every == 0]
         if due and self.experiment.method.arch_optimizer.moves:
             found = self.stepper.mixture_gradients(state, batches)
             measuring.measure_gradients(due, self.experiment, state, found, apart=True)
@@ -226,13 +226,12 @@ class Run:
         snapshot = self._snapshot()
         record = self._own_record(snapshot)
         state.history.append(record)
-        evaluated = replace(snapshot, evaluation=supernet_evaluation(self.experiment, state))
-        measuring.measure_epoch(self.callbacks, {False: snapshot, True: evaluated}, state, record)
+        snapshot = replace(snapshot, evaluation=supernet_evaluation(self.experiment, state))
+        measuring.measure_epoch(self.callbacks, snapshot, state, record)
         state.epoch, state.step, state.sums = state.epoch + 1, 0, state.sums.after_epoch()
         self._stop_early()
         if state.complete:
-            ended, evaluated = (replace(one, genotype=state.genotype, last=True) for one in (snapshot, evaluated))
-            measuring.measure_end(self.callbacks, {False: ended, True: evaluated}, record)
+            measuring.measure_end(self.callbacks, replace(snapshot, genotype=state.genotype, last=True), record)
         return record
 
     def _decide(self) -> None:
