@@ -11,14 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shared import CIFAR10, FEWEST, row_of
+
 from archgrad.studies.statistics import summarize
 
 __all__ = ["CLAIMS", "Claim", "claims_page"]
 
 Record = dict[str, Any]
 Runs = Mapping[int, list[Record]]
-FEWEST, EARLY = 5, 10
-CELLS, CHAINS = "oracle_cifar10_test_200ep", "oracle_cifar10_test_50ep"
+EARLY = 10
+CHAINS = "oracle_cifar10_test_50ep"
 PAGE = """\
 # What the papers claim, and what we see
 
@@ -49,7 +51,7 @@ share their decisions.
 
 def accuracy(record: Record) -> float:
     """Return the accuracy of the cell, or of the chain, in the table."""
-    return float(record[CELLS] if CELLS in record else record[CHAINS])
+    return float(record[CIFAR10] if CIFAR10 in record else record[CHAINS])
 
 
 def entropy(record: Record) -> float:
@@ -90,7 +92,7 @@ class Claim:
         """Return the line of the table."""
         values = self.differences(found)
         cells = [self.paper, self.text, self.about, str(len(values)), *self._verdict(values)]
-        return f"| {' | '.join(cells)} |"
+        return row_of(cells)
 
     def _verdict(self, values: list[float]) -> tuple[str, str]:
         if not values:

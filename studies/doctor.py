@@ -14,6 +14,8 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from shared import CIFAR10, read_runs, worse_share
+
 from archgrad.diagnostics.diagnosis import diagnose
 from archgrad.diagnostics.rules import Thresholds
 from archgrad.studies.statistics import summarize
@@ -33,7 +35,7 @@ GRID = {
     "misaligned": (0.1, 0.05, 0.2),
 }
 """Values of the thresholds of a collapse, the default first."""
-ACCURACY, WARNING = "oracle_cifar10_test_200ep", "collapsing"
+WARNING = "collapsing"
 PAGE = """\
 # Is the doctor right?
 
@@ -118,14 +120,14 @@ class Warned:
         return cls(
             name, first, said[-1], collapsed, end["epoch"] - (first or 0),
             None if first is None or skipping is None else first - skipping,
-            float((before[-1] if before else end)[ACCURACY]), float(end[ACCURACY]),
+            float((before[-1] if before else end)[CIFAR10]), float(end[CIFAR10]),
         )  # fmt: skip
 
 
 def _warned(found: Runs, worse: Worse, thresholds: Thresholds | None = None) -> list[Warned]:
     """Return what all runs came to that have diagnoses."""
     return [
-        Warned.of(f"`{variant}` seed {seed}", records, worse(records[-1][ACCURACY]) < 50, thresholds)
+        Warned.of(f"`{variant}` seed {seed}", records, worse(records[-1][CIFAR10]) < 50, thresholds)
         for variant, seeds in found.items()
         for seed, records in sorted(seeds.items())
         if "diagnosis" in records[-1]
@@ -226,7 +228,7 @@ def _signals(found: Runs) -> Iterator[str]:
 def _rank_correlation(signal: Callable[[Record], float], ends: list[Record]) -> float:
     from scipy.stats import spearmanr
 
-    return float(spearmanr([signal(one) for one in ends], [one[ACCURACY] for one in ends]).statistic)
+    return float(spearmanr([signal(one) for one in ends], [one[CIFAR10] for one in ends]).statistic)
 
 
 def _changed(limits: Thresholds) -> list[tuple[str, float, float]]:
@@ -255,8 +257,8 @@ def _switching(before: Mapping[int, list[Record]], switched: Mapping[int, list[R
         return "`--on-collapse switch` was not run."
     ends = [(before[seed][-1], switched[seed][-1]) for seed in seeds]
     count = sum(any("switched_from" in one for one in switched[seed]) for seed in seeds)
-    own, other = (mean(float(pair[at][ACCURACY]) for pair in ends) for at in (1, 0))
-    changes = summarize([float(after[ACCURACY]) - float(first[ACCURACY]) for first, after in ends])
+    own, other = (mean(float(pair[at][CIFAR10]) for pair in ends) for at in (1, 0))
+    changes = summarize([float(after[CIFAR10]) - float(first[CIFAR10]) for first, after in ends])
     low, high = changes.interval or (changes.mean, changes.mean)
     fewer = mean(float(first["skips"]) - float(after["skips"]) for first, after in ends)
     word = "it helps" if low > 0 else "it does harm" if high < 0 else "that it helps is not shown"
@@ -270,8 +272,6 @@ def _switching(before: Mapping[int, list[Record]], switched: Mapping[int, list[R
 
 def main() -> None:
     """Choose thresholds by the development runs, and keep those that differ from the default."""
-    from publish import read_runs, worse_share
-
     limits = asdict(chosen_thresholds(read_runs("proxy"), worse_share()))
     own = {name: value for name, value in limits.items() if value != getattr(Thresholds(), name)}
     write_text(CHOSEN, json.dumps(own) + "\n")

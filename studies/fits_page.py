@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean
 from typing import Any
+
+from shared import row_of, signed, spread
 
 __all__ = ["fits_page"]
 
@@ -42,25 +44,24 @@ $ python studies/fits.py {data} --budget {budget} --seeds {seeds} --folder FITS 
 {rows}
 
 {verdicts}"""
-Spread = Callable[[Sequence[float]], str]
 
 
-def fits_page(home: Path, spread: Spread, signed: Spread) -> str:
-    """Return the page of all stored studies; ``spread`` and ``signed`` write a mean, or that of differences."""
+def fits_page(home: Path) -> str:
+    """Return the page of all stored studies."""
     files = sorted(home.glob("*.json"))
-    studies = [_study(path.stem, json.loads(path.read_text(encoding="utf-8")), spread, signed) for path in files]
+    studies = [_study(path.stem, json.loads(path.read_text(encoding="utf-8"))) for path in files]
     return TEXT.format(studies="\n\n".join(studies))
 
 
-def _study(name: str, found: Mapping[str, Any], spread: Spread, signed: Spread) -> str:
+def _study(name: str, found: Mapping[str, Any]) -> str:
     seeds = found["seeds"]
     ways = [way for way in WAYS if any(way in own for own in seeds.values())]
     rows = [
-        _row(f"{WAYS[way]}: test accuracy, %", [_shown(own.get(way), "accuracy") for own in seeds.values()])
+        row_of([f"{WAYS[way]}: test accuracy, %", *(_shown(own.get(way), "accuracy") for own in seeds.values())])
         for way in ways
     ]
     rows += [
-        _row(f"{title} of the fit", [cell(own["fit"]) for own in seeds.values()])
+        row_of([f"{title} of the fit", *(cell(own["fit"]) for own in seeds.values())])
         for title, cell in (
             ("winner", lambda one: one["winner"]),
             ("epochs of its last training", lambda one: f"{one['epochs']}"),
@@ -70,11 +71,11 @@ def _study(name: str, found: Mapping[str, Any], spread: Spread, signed: Spread) 
     return STUDY.format(
         name=name, data=found["data"], budget=found["budget"], seeds=f"{min(seeds)}-{max(seeds)}",
         heads=" | ".join(f"seed {seed}" for seed in seeds), lines="---|" * len(seeds), rows="\n".join(rows),
-        verdicts="\n".join(_verdict(way, seeds, spread, signed) for way in ways),
+        verdicts="\n".join(_verdict(way, seeds) for way in ways),
     )  # fmt: skip
 
 
-def _verdict(way: str, seeds: Mapping[str, Any], spread: Spread, signed: Spread) -> str:
+def _verdict(way: str, seeds: Mapping[str, Any]) -> str:
     """Say what one of the four ways reaches, and how far the fit is ahead of it."""
     both = [(own["fit"], own[way]) for own in seeds.values() if way in own]
     size = mean(one["multiply_adds"] for _, one in both) / 1e6
@@ -90,7 +91,3 @@ def _verdict(way: str, seeds: Mapping[str, Any], spread: Spread, signed: Spread)
 
 def _shown(one: Mapping[str, Any] | None, metric: str) -> str:
     return "–" if one is None else f"{one['test'][metric]:.2f}"
-
-
-def _row(title: str, cells: Sequence[str]) -> str:
-    return f"| {title} | {' | '.join(cells)} |"

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import mean
 
 import torch
+from shared import CIFAR10, CIFAR100, signed, spread, worse_share
 
 from archgrad.autodiff.tensors import Probabilities
 from archgrad.callbacks.mixture import read_mixture
@@ -18,7 +19,6 @@ from archgrad.tables import tables_for
 
 __all__ = ["accuracies", "largest_cells", "largest_curves", "largest_page"]
 
-CIFAR10, CIFAR100 = "oracle_cifar10_test_200ep", "oracle_cifar100_test_200ep"
 SPACE = NASBench201(exclude=("none",))
 SHARE, SHARES, AIM = Largest().share, (1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0), 93.5
 NAMES = {
@@ -27,7 +27,7 @@ NAMES = {
     "largest-tasks/mixed": "the five other classes",
     "largest-tasks/gray": "CIFAR-10 in gray",
     "default/minutes-2": "CIFAR-10, `--time-limit 2`",
-    "default/minutes-5": "CIFAR-10, `--time-limit 5`",
+    "depth/minutes-2-deep": "CIFAR-10, two minutes with three cells per stage",
     "default/minutes-10": "CIFAR-10, `--time-limit 10`",
 }
 TEXT = """\
@@ -74,16 +74,9 @@ those by argmax ({sizes} times the multiply-adds in the mean): where size costs,
 """
 
 
-Spread = Callable[[Sequence[float]], str]
-
-
-def largest_page(results: Path, worse: Callable[[float], float], spread: Spread, signed: Spread) -> str:
-    """Return the page.
-
-    ``worse`` is the share of cells, in per cent, that have a lower accuracy. ``spread`` and ``signed`` write a mean, or
-    that of differences, with its interval.
-    """
-    rows, differences = [], []
+def largest_page(results: Path) -> str:
+    """Return the page."""
+    rows, differences, worse = list[str](), list[str](), worse_share()
     for folder, title in NAMES.items():
         study, _, benchmark = folder.partition("/")
         runs = runs_of(results / study / (benchmark or "nasbench201-cifar10"))
@@ -91,7 +84,7 @@ def largest_page(results: Path, worse: Callable[[float], float], spread: Spread,
             continue
         ends = {share: [accuracies(derived(run, share)) for run in runs] for share in (1.0, SHARE)}
         for share, name in ((1.0, "argmax"), (SHARE, "**largest**")):
-            rows.append(_row((title, name), ends[share], worse, spread))
+            rows.append(_row((title, name), ends[share], worse))
         gains = [signed([b[at] - a[at] for a, b in zip(ends[1.0], ends[SHARE], strict=True)]) for at in (0, 1)]
         differences.append(f"- {title}: largest minus argmax {gains[0]} points on CIFAR-10, {gains[1]} on CIFAR-100")
     found, fresh = (runs_of(results / one / "nasbench201-cifar10") for one in ("vote", "largest"))
@@ -166,9 +159,7 @@ def madds(cell: str) -> int:
     return SPACE.cost(Genotype.parse(cell)).multiply_adds
 
 
-def _row(
-    named: tuple[str, str], ends: Sequence[tuple[float, float]], worse: Callable[[float], float], spread: Spread
-) -> str:
+def _row(named: tuple[str, str], ends: Sequence[tuple[float, float]], worse: Callable[[float], float]) -> str:
     own = [one[0] for one in ends]
     below, other = sum(one < AIM for one in own), mean(one[1] for one in ends)
     cells = (*named, f"{len(own)}", spread(own), f"{min(own):.2f}", f"{below}", f"{other:.2f}")

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from pathlib import Path
 from statistics import mean
 
-RUNS = Path(__file__).parent / "results" / "proxy" / "nasbench201-cifar10"
-ACCURACY = "oracle_cifar10_test_200ep"
+from shared import CIFAR10, read_runs
 
 
 def main() -> None:
     """Compare each run at a quarter of its epochs with its end."""
-    sizes = defaultdict(list)
-    for path in sorted(RUNS.glob("*/metrics.jsonl")):
-        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        sizes[path.parent.name.rpartition("-seed")[0]].append((records[len(records) // 4 - 1], records[-1]))
-    for size, runs in sizes.items():
+    for size, found in read_runs("proxy").items():
+        runs = [(records[len(records) // 4 - 1], records[-1]) for records in found.values()]
         accuracy, skips = (
-            tuple(mean(run[when][name] for run in runs) for when in (0, 1)) for name in (ACCURACY, "skips")
+            tuple(mean(run[when][name] for run in runs) for when in (0, 1)) for name in (CIFAR10, "skips")
         )
-        worse = sum(end[ACCURACY] < quarter[ACCURACY] for quarter, end in runs)
+        worse = sum(end[CIFAR10] < quarter[CIFAR10] for quarter, end in runs)
         more = sum(end["skips"] > quarter["skips"] for quarter, end in runs)
         print(
             f"{size}: accuracy {accuracy[0]:.2f} → {accuracy[1]:.2f}, skips {skips[0]:.1f} → {skips[1]:.1f}, "

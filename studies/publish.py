@@ -22,30 +22,27 @@ from doctor import doctor_page
 from fits_page import fits_page
 from largest import accuracies as cell_accuracies
 from largest import largest_cells, largest_curves, largest_page
+from shared import CIFAR10, CIFAR100, HERE, Runs, read_runs, row_of, signed, spread, worse_share
 from targets import draw_front, ends_of, latency_page
 from votes import Found, votes_page
 
 from archgrad import tables
 from archgrad.config.toml import read_toml
 from archgrad.report.curves import Line, draw_lines
-from archgrad.spaces import Macro, NASBench201
+from archgrad.spaces import Macro
 from archgrad.studies.comparisons import decide
 from archgrad.studies.curves import anytime_curve
 from archgrad.studies.published_results import published
 from archgrad.studies.statistics import summarize
 
-HERE = Path(__file__).parent
 PAGE, CLAIMS, FIGURE = Path("docs/results/main.md"), Path("docs/results/claims.md"), Path("docs/images/main.svg")
 DOCTOR, PATIENT, README = Path("docs/results/doctor.md"), Path("docs/results/patient.md"), Path("README.md")
 MACRO, VOTE = Path("docs/results/macro.md"), Path("docs/results/vote.md")
 LARGEST, FITS = Path("docs/results/largest.md"), Path("docs/results/fits.md")
 LATENCY, FRONT = Path("docs/results/latency.md"), Path("docs/images/latency.svg")
 BEGIN, END = "<!-- written by studies/publish.py -->\n", "<!-- end -->\n"
-CIFAR10, CIFAR100 = "oracle_cifar10_test_200ep", "oracle_cifar100_test_200ep"
 DRAWN = ("darts", "idarts", "amended", "gaea-simultaneous", "lambda-darts")
 """DARTS and a method of each of the four papers."""
-FEWEST = 5
-"""Fewer seeds have no interval here: theirs would be wider than all accuracies."""
 EARLY, EPOCHS = 10, 40
 """The epoch that the end is compared with, and the last one."""
 SECONDS = HERE / "results" / "seconds.json"
@@ -139,25 +136,6 @@ On two levels, where α has images of its own, skips win in chains too: with DAR
 searches on one level, and Amended-DARTS, which has two, end without them and above a random network. Five seeds and one
 size of supernet: which of these is best is not shown.
 """
-Runs = dict[int, list[dict[str, Any]]]
-
-
-def read_runs(study: str) -> dict[str, Runs]:
-    """Return the records of all stored runs by variant and seed, the variants in the order of the study."""
-    order = list(read_toml(HERE / f"{study}.toml")["variant"])
-    found: dict[str, Runs] = {}
-    for path in sorted((HERE / "results" / study).glob("*/*/metrics.jsonl")):
-        variant, _, seed = path.parent.name.rpartition("-seed")
-        lines = path.read_text(encoding="utf-8").splitlines()
-        found.setdefault(variant, {})[int(seed)] = [json.loads(line) for line in lines]
-    return {variant: found[variant] for variant in order if variant in found}
-
-
-def spread(values: Sequence[float]) -> str:
-    """Return the mean, and its 95 % interval where there are enough runs."""
-    summary = summarize(values)
-    ends = "" if len(values) < FEWEST or summary.interval is None else " ({:.2f} to {:.2f})".format(*summary.interval)
-    return f"{summary.mean:.2f}{ends}"
 
 
 def early_of(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -183,7 +161,7 @@ def row(variant: str, runs: Runs, worse: Callable[[float], float]) -> str:
         f"{mean(entropies):.2f}" if entropies else "–",
         f"{median(sum(one.get('seconds', 0.0) for one in records) for records in runs.values()) / 60:.0f}",
     )
-    return f"| {' | '.join(cells)} |"
+    return row_of(cells)
 
 
 def compared(found: dict[str, Runs]) -> list[str]:
@@ -204,15 +182,8 @@ def compared(found: dict[str, Runs]) -> list[str]:
             f"{pair.p_holm:.2g}" if ahead and pair is not None and pair.p_holm is not None else "–",
             str(known[0]) if known else "–",
         )
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(row_of(cells))
     return lines
-
-
-def signed(values: Sequence[float]) -> str:
-    """Return the mean of differences with its sign, and its 95 % interval where there are enough."""
-    summary = summarize(values)
-    ends = "" if len(values) < FEWEST or summary.interval is None else " ({:+.2f} to {:+.2f})".format(*summary.interval)
-    return f"{summary.mean:+.2f}{ends}"
 
 
 def front(found: dict[str, Runs]) -> str:
@@ -228,15 +199,6 @@ def front(found: dict[str, Runs]) -> str:
     skips = mean(cell.count("skip_connect") for cell in cells[1])
     lines.append(f"| `gaea-largest`, our default | {len(cells[1])} | {own} | {skips:.1f} of 6 |")
     return "\n".join(lines) + "\n"
-
-
-def worse_share() -> Callable[[float], float]:
-    """Return the function from an accuracy on CIFAR-10 to the share, in per cent, of cells that are worse."""
-    space = NASBench201(exclude=("none",))
-    every = tables.tables_for(space.name)[0].values(space, CIFAR10)
-    if not every:
-        raise SystemExit("the NAS-Bench-201 table is not there; let ARCHGRAD_DATA name the folder that holds it.")
-    return lambda accuracy: 100 * sum(one < accuracy for one in every) / len(every)
 
 
 def page(found: dict[str, Runs]) -> str:
@@ -274,7 +236,7 @@ def equal_time(found: dict[str, Runs]) -> list[str]:
                 spread([*then.values()]),
                 signed(ahead) if ahead else "–",
             )
-            lines.append(f"| {' | '.join(cells)} |")
+            lines.append(row_of(cells))
     return lines
 
 
@@ -323,7 +285,7 @@ def macro_page(found: dict[str, Runs]) -> str:
             signed([ends[variant][seed] - ends["darts"][seed] for seed in shared]) if shared else "–",
             signed([value - mean(every) for value in last]),
         )
-        rows.append(f"| {' | '.join(cells)} |")
+        rows.append(row_of(cells))
     return MACRO_TEXT.format(
         finished=sum(map(len, found.values())),
         planned=5 * len(planned["variant"]),
@@ -388,10 +350,10 @@ def main() -> None:
     (to / PATIENT).write_text(patient, encoding="utf-8")
     (to / MACRO).write_text(macro_page(chains), encoding="utf-8")
     (to / VOTE).write_text(vote_page(), encoding="utf-8")
-    (to / LARGEST).write_text(largest_page(HERE / "results", worse_share(), spread, signed), encoding="utf-8")
-    (to / FITS).write_text(fits_page(HERE / "results" / "fits", spread, signed), encoding="utf-8")
+    (to / LARGEST).write_text(largest_page(HERE / "results"), encoding="utf-8")
+    (to / FITS).write_text(fits_page(HERE / "results" / "fits"), encoding="utf-8")
     ends = ends_of(read_runs("latency"))
-    (to / LATENCY).write_text(latency_page(ends, spread), encoding="utf-8")
+    (to / LATENCY).write_text(latency_page(ends), encoding="utf-8")
     draw_front(ends, to / FRONT)
     draw(found, to / FIGURE)
     before, _, rest = (HERE.parent / README).read_text(encoding="utf-8").partition(BEGIN)

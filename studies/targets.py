@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from latency_front import all_points, draw, share_of_front
+from shared import row_of, spread
 
 from archgrad.studies.pareto import Point
 
@@ -66,8 +67,8 @@ def draw_front(ends: Ends, path: Path) -> None:
     draw(named, [*points.values()], DEVICE, path)
 
 
-def latency_page(ends: Ends, spread: Callable[[Sequence[float]], str]) -> str:
-    """Return the page; ``spread`` writes a mean with its interval."""
+def latency_page(ends: Ends) -> str:
+    """Return the page."""
     points = all_points(DEVICE, ("none",))
     every, rows, behind = [*points.values()], [], dict[str, list[float]]()
     for variant, cells in ends.items():
@@ -85,7 +86,7 @@ def latency_page(ends: Ends, spread: Callable[[Sequence[float]], str]) -> str:
             spread(regrets),
             f"{max(within) - mean(within):.2f}",
         )
-        rows.append(f"| {' | '.join(cells_of_row)} |")
+        rows.append(row_of(cells_of_row))
     runs, drawn = sum(map(len, ends.values())), len(_of_weight(ends, points, ""))
     weights = [
         f"| {WEIGHTS[weight]} | {spread(own)} | {100 * share_of_front(_of_weight(ends, points, weight), every):.1f} % |"

@@ -7,13 +7,13 @@ from pathlib import Path
 from statistics import mean
 from typing import NamedTuple, TypeVar
 
-from archgrad.studies.statistics import summarize
+from shared import CIFAR10, CIFAR100, row_of, signed, spread
+
 from archgrad.studies.vote import vote
 from archgrad.tables import tables_for
 
 __all__ = ["Found", "found_by_votes", "votes_page"]
 
-CIFAR10, CIFAR100 = "oracle_cifar10_test_200ep", "oracle_cifar100_test_200ep"
 AIM, FEWEST = 93.5, 5
 Member = TypeVar("Member")
 TEXT = """\
@@ -74,21 +74,14 @@ def _row(title: str, minutes: str, found: Sequence[Found], worse: Callable[[floa
         title,
         minutes,
         str(len(found)),
-        _spread(own),
+        spread(own),
         f"{min(own):.2f}",
         str(sum(one < AIM for one in own)),
         f"{mean(one.cifar100 for one in found):.2f}",
         f"{mean(map(worse, own)):.1f} %",
         f"{mean(agreement):.0%}" if agreement else "–",
     )
-    return f"| {' | '.join(cells)} |"
-
-
-def _spread(values: Sequence[float], form: str = ".2f") -> str:
-    """Return the mean, and its 95 % interval where there are enough results."""
-    summary = summarize(values)
-    ends = summary.interval if len(values) >= FEWEST else None
-    return f"{summary.mean:{form}}" + ("" if ends is None else f" ({ends[0]:{form}} to {ends[1]:{form}})")
+    return row_of(cells)
 
 
 def votes_page(
@@ -106,13 +99,13 @@ def votes_page(
     )
     rows = [_row(title, minutes, found, worse) for title, minutes, found in shown if found]
     lines = [
-        f"- {name} minus the mean of what they end with alone: {_spread(_gains(votes[count], ends, count), '+.2f')}"
+        f"- {name} minus the mean of what they end with alone: {signed(_gains(votes[count], ends, count))}"
         for name, count in (("Two voters", 2), ("Four voters", 4))
         if votes[count]
     ]
     if twice and votes[2]:
         ahead = [one.cifar10 - other.cifar10 for one, other in zip(votes[2], twice, strict=False)]
-        lines.append(f"- Two voters minus one search of twice the images: {_spread(ahead, '+.2f')}")
+        lines.append(f"- Two voters minus one search of twice the images: {signed(ahead)}")
     return TEXT.format(aim=AIM, rows="\n".join(rows), differences="\n".join(lines), limit=together[0].cifar10)
 
 

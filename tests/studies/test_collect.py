@@ -39,12 +39,9 @@ from publish import (
     macro_page,
     page,
     patient_page,
-    read_runs,
-    signed,
-    spread,
     vote_page,
-    worse_share,
 )
+from shared import read_runs, worse_share
 from targets import ends_of, latency_page
 
 TABLE = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench201", "accuracy.csv")
@@ -58,15 +55,15 @@ def test_page_and_readme_have_the_stored_runs_of_the_main_study() -> None:
     switched = read_runs("switch").get("darts-switch", {})
     doctor = (home / DOCTOR).read_text(encoding="utf-8")
     assert doctor_page(found, read_runs("proxy"), worse_share(), switched) == doctor, "run `python studies/publish.py`"
-    latency = latency_page(ends_of(read_runs("latency")), spread)
+    latency = latency_page(ends_of(read_runs("latency")))
     assert latency == (home / LATENCY).read_text(encoding="utf-8"), "run `python studies/publish.py`"
     patient = patient_page(found["gaea-simultaneous"], read_runs("patient")["gaea-patient"])
     assert patient == (home / PATIENT).read_text(encoding="utf-8"), "run `python studies/publish.py`"
     assert macro_page(read_runs("macro")) == (home / MACRO).read_text(encoding="utf-8"), "run `studies/publish.py`"
     assert vote_page() == (home / VOTE).read_text(encoding="utf-8"), "run `python studies/publish.py`"
-    largest = largest_page(home / "studies" / "results", worse_share(), spread, signed)
+    largest = largest_page(home / "studies" / "results")
     assert largest == (home / LARGEST).read_text(encoding="utf-8"), "run `python studies/publish.py`"
-    fits = fits_page(home / "studies" / "results" / "fits", spread, signed)
+    fits = fits_page(home / "studies" / "results" / "fits")
     assert fits == (home / FITS).read_text(encoding="utf-8"), "run `python studies/publish.py`"
     assert page(found) == written, "run `python studies/publish.py`"
     assert f"{BEGIN}{front(found)}{END}" in readme, "run `python studies/publish.py`"
