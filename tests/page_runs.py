@@ -108,6 +108,6 @@ def make_fit(folder: Path, classes: int = 3) -> Path:
     return folder
 
 
-def add_epoch(folder: Path, epoch: int, seed: int = 0) -> None:
+def add_epoch(folder: Path, epoch: int, seed: int = 0, **more: object) -> None:
     with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record(epoch, seed)) + "\n")
+        file.write(json.dumps(record(epoch, seed) | more) + "\n")

@@ -270,6 +270,9 @@ def test_a_folder_of_all_kinds_is_a_list(tmp_path: Path) -> None:
     assert [(row[0], row[1], row[2], row[6]) for row in rows] == [
         ("a", "search", "finished", None), ("b", "training", "finished", 90.5), ("c", "fit", "finished", 90.9),
     ]  # fmt: skip
+    add_epoch(tmp_path / "runs" / "a", 3, metric="rmse", metric_unit="", metric_direction="lower", heldout_rmse=0.5)
+    listing = payload_of(write_report([tmp_path / "runs"], tmp_path / "all.html").read_text())["listing"]
+    assert [*listing["columns"][4:7], listing["rows"][0]["cells"][4]] == ["held-out", "in the table (%)", "test", 0.5]
     app, base = watch_app(tmp_path / "runs", token="t")  # noqa: S106
     client = TestClient(app, base_url="http://127.0.0.1:1")
     titles = [

@@ -17,6 +17,7 @@ from archgrad.report.page import Cells, Measure, PageRun
 from archgrad.system.files import read_text
 from archgrad.system.run_kind import RUN_FILE
 from archgrad.system.toml import parse_toml
+from archgrad.tasks import ACCURACY, MetricInfo
 
 __all__ = [
     "HEALTH",
@@ -69,6 +70,11 @@ class RunRecords:
         parts = [(part, knobs) for part, knobs in (tables if isinstance(tables, Mapping) else {}).items()]
         knobs = {f"{part}.{knob}": one for part, own in parts if isinstance(own, Mapping) for knob, one in own.items()}
         return experiment_of(self.config, knobs) | {"method": self.label}
+
+    @property
+    def metric(self) -> MetricInfo:
+        """The main metric of its task."""
+        return MetricInfo.of_record(self.records[-1] if self.records else {})
 
     @property
     def finished(self) -> bool:
@@ -178,7 +184,8 @@ def measures_of(runs: Sequence[RunRecords]) -> list[Measure]:
         name: next((at for at, start in enumerate(_FIRST) if name.startswith(start)), len(_FIRST)) for name in found
     }
     ranked = sorted(found, key=lambda name: (order[name], "loss" in name))
-    return [Measure(name, axis_label(name)) for name in ranked]
+    metric = next((run.metric for run in runs if run.records), ACCURACY)
+    return [Measure(name, axis_label(name, metric)) for name in ranked]
 
 
 def page_run(

@@ -30,9 +30,6 @@ _SHOWN = (
     "threads",
 )
 """The options that a page names."""
-_COLUMNS = (
-    "run", "kind", "state", "epoch", "held-out (%)", "in the table (%)", "test (%)", "skips", "seconds",
-)  # fmt: skip
 _MOST_WITH_EVERY_CELL = 12
 """Of so many runs the cell of every epoch is drawn, of more only the last."""
 
@@ -94,7 +91,10 @@ def band(
 
 def listing(home: Path, runs: Sequence[RunRecords], links: Mapping[Path, str]) -> Listing:
     """Return the list of runs, by their paths below ``home``; ``links`` are the addresses of their pages."""
-    return Listing(_COLUMNS, [{"cells": _row(home, run), "link": links.get(run.folder, "")} for run in runs])
+    unit = " (%)" if all(run.metric.unit == "%" for run in runs) else ""
+    numbers = (f"held-out{unit}", "in the table (%)", f"test{unit}", "skips", "seconds")
+    rows = [{"cells": _row(home, run), "link": links.get(run.folder, "")} for run in runs]
+    return Listing(("run", "kind", "state", "epoch", *numbers), rows)
 
 
 def _row(home: Path, run: RunRecords) -> list[Any]:
@@ -106,7 +106,7 @@ def _row(home: Path, run: RunRecords) -> list[Any]:
     begun = run.records or run.kind != "search"
     state = "finished" if run.finished else "begun" if begun else "waiting"
     epoch = number_in(last, "epoch") or number_in(run.result, "epochs")
-    held_out = number_in(last, "heldout_accuracy") or number_in(run.result, "heldout", "mean")
+    held_out = number_in(last, f"heldout_{run.metric.name}") or number_in(run.result, "heldout", "mean")
     numbers = [epoch, held_out, number_in(last, oracle)]
     name = str(run.folder.relative_to(home))[:200]
     return [name, run.kind, state, *numbers, tested, number_in(last, "skips"), seconds]
