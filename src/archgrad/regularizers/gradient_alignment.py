@@ -54,7 +54,7 @@ def alignment(gradients: Mapping[str, Tensor], blocks: Sequence[DecisionBlock], 
     Λ± = mean of g·g′/(|g|·|g′|), which is 1 where all have the same signs. A pair with a zero gradient counts as 0. The
     result is differentiable in the gradients.
     """
-    sums = [_agreement(_units(gradients[block.name])[0], kind).sum() / 2 for block in blocks]
+    sums = [_agreement(_units(gradients[block.name]), kind).sum() / 2 for block in blocks]
     return torch.stack(sums).sum() / pairs(blocks)
 
 
@@ -63,23 +63,20 @@ def directions(gradients: Mapping[str, Tensor], blocks: Sequence[DecisionBlock],
 
     ``cosine``: δ_ℓ = Σ (I − uuᵀ)·u′/‖g‖ with u = g/‖g‖. ``sign``: δ_ℓ = Σ (g′ − Λ±(g, g′)·sign(g)⊙|g′|)/(|g|·|g′|).
     """
-    found = {}
-    for block in blocks:
-        gradient = gradients[block.name].detach()
-        units, norms = _units(gradient)
-        slope = _SLOPES[kind](units) / norms
-        found[block.name] = slope.reshape(gradient.shape)
-    return found
+    at = {block.name: widened(gradients[block.name].detach()).requires_grad_() for block in blocks}
+    with torch.enable_grad():
+        total = alignment(at, blocks, kind) * pairs(blocks)
+    return dict(zip(at, torch.autograd.grad(total, [*at.values()]), strict=True))
 
 
-def _units(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Return unit vectors ``[cells, n]`` and lengths; a zero gradient gives a zero vector of length 1."""
+def _units(gradient: Tensor) -> Tensor:
+    """Return unit vectors ``[cells, n]``; a zero gradient gives a zero vector."""
     flat = widened(gradient).flatten(1)
     squares = flat.square().sum(1, keepdim=True)
     floor = (_VANISHED * squares.detach().max().sqrt()).clamp_min(_NOTHING) ** 2
     real = squares > floor
     norms = squares.where(real, torch.ones_like(squares)).sqrt()
-    return flat * real / norms, norms
+    return flat * real / norms
 
 
 def _agreement(units: Tensor, kind: Kind) -> Tensor:
@@ -94,21 +91,3 @@ def _agreement(units: Tensor, kind: Kind) -> Tensor:
 
 def _between_cells(table: Tensor) -> Tensor:
     return table * (1 - torch.eye(len(table), dtype=table.dtype, device=table.device))
-
-
-def _cosine_slope(units: Tensor) -> Tensor:
-    """Return ‖g_ℓ‖·δ_ℓ = Σ over ℓ′ of u′ − u·(u·u′); 0 for a cell without a direction."""
-    others = units.sum(0) - units
-    slope = others - units * _agreement(units, "cosine").sum(1, keepdim=True)
-    return slope * (units != 0).any(1, keepdim=True)
-
-
-def _sign_slope(units: Tensor) -> Tensor:
-    """Return ‖g_ℓ‖·δ_ℓ = Σ over ℓ′ of (u′ − Λ±(u, u′)·sign(u)⊙|u′|)/(|u|·|u′|)."""
-    overlap = _between_cells(units.abs() @ units.abs().T)
-    real = overlap > _VANISHED
-    inverse = real / overlap.where(real, torch.ones_like(overlap))
-    return inverse @ units - units.sign() * ((inverse * _agreement(units, "sign")) @ units.abs())
-
-
-_SLOPES = {"cosine": _cosine_slope, "sign": _sign_slope}

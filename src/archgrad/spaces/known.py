@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +12,7 @@ from archgrad.spaces.darts import DARTS
 from archgrad.spaces.genotype import Genotype
 from archgrad.spaces.nasnet import NASNet
 from archgrad.spaces.reduced import S1, S2, S3, S4
+from archgrad.system.toml import parse_toml
 
 __all__ = ["KnownCell", "known_cells"]
 
@@ -40,12 +40,9 @@ def known_cells() -> Mapping[str, KnownCell]:
     >>> known_cells()["darts-v2"].genotype["normal"].count("skip_connect")
     2
     """
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     spaces = {space.name: space for space in (DARTS, NASNet, S1, S2, S3, S4)}
-    content = tomllib.loads(Path(__file__).with_name("known.toml").read_text(encoding="utf-8"))
+    path = Path(__file__).with_name("known.toml")
+    content = parse_toml(path.read_text(encoding="utf-8"), path)
     return {
         name: KnownCell(
             Genotype.parse(about["genotype"].strip()),

@@ -8,14 +8,12 @@ from typing import ClassVar
 
 from torch import nn
 
-from archgrad.errors import UserError
 from archgrad.operations import InvertedResidual, Site
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.build import CellPlan
 from archgrad.spaces.chain import CHAIN, Chain, Layer, Stage, inverted_residuals, layers_in
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.space import Depth
-from archgrad.supernet import Supernet, SupernetOptions
 
 __all__ = ["MOBILENET", "Mobile", "MobileNet"]
 
@@ -73,18 +71,13 @@ class MobileNet(Mobile):
     """
 
     name: ClassVar[str] = "mobilenet"
+    not_searched: ClassVar[str] = "has one architecture, so there is nothing to search; train it"
     has_own_depth: ClassVar[bool] = False
 
     @cached_property
     def blocks(self) -> tuple[DecisionBlock, ...]:
         """One row with one choice."""
         return (DecisionBlock("inverted", self.cells, (Row(1, 0, (_KIND,)),)),)
-
-    def supernet(
-        self, options: SupernetOptions | None = None, *, num_classes: int = 10, input_channels: int = 3
-    ) -> Supernet:
-        """Raise a UserError: there is nothing to search."""
-        raise UserError("the space 'mobilenet' has one architecture, so there is nothing to search; train it.")
 
     def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
         """Build the network."""

@@ -13,7 +13,6 @@ from archgrad.operations import Operation, SeparableConv, Site, Vocabulary
 from archgrad.parts.fields import checked
 from archgrad.spaces.darts import DARTS, INPUTS, OPERATIONS
 from archgrad.spaces.genotype import Genotype
-from archgrad.supernet import Supernet, SupernetOptions
 
 __all__ = ["NASNet"]
 
@@ -43,6 +42,7 @@ class NASNet(DARTS):
     """
 
     name: ClassVar[str] = "nasnet"
+    not_searched: ClassVar[str] = "is for known genotypes and has no supernet; search the space 'darts'"
     family: ClassVar[str] = "own"
     vocabulary: ClassVar[Vocabulary] = {
         **{name: build for name, build in OPERATIONS.items() if name not in ("none", "noise")},
@@ -69,9 +69,3 @@ class NASNet(DARTS):
                 node = INPUTS + number // 2
                 if decision.target != node or decision.source is None or decision.source >= node:
                     raise UserError(f"{decision} of block {name!r} is misplaced: node {node} reads two earlier nodes.")
-
-    def supernet(
-        self, options: SupernetOptions | None = None, *, num_classes: int = 10, input_channels: int = 3
-    ) -> Supernet:
-        """Refuse: there is nothing to search."""
-        raise UserError("the space 'nasnet' is for known genotypes and has no supernet; search the space 'darts'.")

@@ -8,12 +8,10 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.errors import UserError
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.build import CellPlan
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.space import Depth, SearchSpace
-from archgrad.supernet import Supernet, SupernetOptions
 from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["RESNET", "ResNet"]
@@ -33,6 +31,7 @@ class ResNet(SearchSpace):
     """
 
     name: ClassVar[str] = "resnet"
+    not_searched: ClassVar[str] = "has one architecture, so there is nothing to search; train it"
     depth_knob: ClassVar[str] = "cells_per_stage"
 
     cells_per_stage: Depth = 3
@@ -46,12 +45,6 @@ class ResNet(SearchSpace):
     def weights(self) -> WeightTraining:
         """The settings of the paper: 64,000 steps of 128 images, here as 164 epochs of CIFAR-10."""
         return WeightTraining(lr=0.1, lr_min=0.0, weight_decay=1e-4, batch_size=128, epochs=164)
-
-    def supernet(
-        self, options: SupernetOptions | None = None, *, num_classes: int = 10, input_channels: int = 3
-    ) -> Supernet:
-        """Raise a UserError: there is nothing to search."""
-        raise UserError("the space 'resnet' has one architecture, so there is nothing to search; train it.")
 
     def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
         """Build the network."""

@@ -55,8 +55,8 @@ class SearchSpace(ABC):
     """The published space whose method settings apply; "own" for any other."""
     compared_at: ClassVar[Mapping[str, int]] = {}
     """The width and depth at which its architectures are compared in the literature, by field; empty where unknown."""
-    compared_images: ClassVar[Mapping[str, int]] = {"input_channels": 3, "image_size": 32}
-    """The images of that comparison: CIFAR's."""
+    not_searched: ClassVar[str] = ""
+    """Why it has no supernet, in words that follow its name; empty if it has one."""
     has_own_depth: ClassVar[bool] = False
     """Whether each layer is decided separately, so that a genotype fits networks of one depth only."""
     has_auxiliary_head: ClassVar[bool] = False
@@ -183,6 +183,8 @@ class SearchSpace(ABC):
         self, options: SupernetOptions | None = None, *, num_classes: Width = 10, input_channels: Width = 3
     ) -> Supernet:
         """Build the continuous network ``supernet(x, mixture) -> logits`` for images of this many channels."""
+        if self.not_searched:
+            raise UserError(f"the space {self.name!r} {self.not_searched}.")
         options = self.completed_options(options)
         rows, auxiliary = {block.name: block.rows for block in self.blocks}, bool(options.auxiliary_head)
         plan = CellPlan(rows, searching=True, options=options, auxiliary_head=auxiliary)

@@ -93,7 +93,6 @@ class Scatter:
     x: str
     y: str
     points: Sequence[Mapping[str, Any]]
-    log: bool = False
 
 
 @dataclass(frozen=True)

@@ -245,7 +245,7 @@ function sizeSection() {
   const charts = payload.scatters.map((scatter) => chart({
     height: 320,
     grid: true,
-    x: { label: scatter.x, type: scatter.log ? "log" : "linear" },
+    x: { label: scatter.x, type: "linear" },
     y: { label: scatter.y, nice: true },
     marks: [Plot.dot(scatter.points, { x: "x", y: "y", r: 5, fill: (point) => colorOf(point.group), fillOpacity: 0.8, tip: true, title: (point) => `${point.name}\n${rounded(point.x)}, ${rounded(point.y)}` })],
   }, `${scatter.y} against ${scatter.x} of ${scatter.points.length} architectures`, `${scatter.y} against ${scatter.x}`));
