@@ -87,6 +87,7 @@ def largest_page(results: Path) -> str:
             rows.append(_row((title, name), ends[share], worse))
         gains = [signed([b[at] - a[at] for a, b in zip(ends[1.0], ends[SHARE], strict=True)]) for at in (0, 1)]
         differences.append(f"- {title}: largest minus argmax {gains[0]} points on CIFAR-10, {gains[1]} on CIFAR-100")
+    differences += _deeper(results)
     found, fresh = (runs_of(results / one / "nasbench201-cifar10") for one in ("vote", "largest"))
     cells = [[derived(run, share) for run in fresh] for share in (SHARE, 1.0)]
     return TEXT.format(
@@ -96,6 +97,14 @@ def largest_page(results: Path) -> str:
         shares="\n".join(_share_row(share, found, fresh) for share in SHARES),
         sizes=f"{mean(madds(cell) for cell in cells[0]) / mean(madds(cell) for cell in cells[1]):.1f}",
     )  # fmt: skip
+
+
+def _deeper(results: Path) -> list[str]:
+    """Compare two minutes with three cells per stage with those of one, paired by seed."""
+    shallow, deep = (runs_of(results / one) for one in ("default/minutes-2", "depth/minutes-2-deep"))
+    ends = [[accuracies(derived(run, SHARE)) for run in runs] for runs in (shallow, deep)]
+    gains = [signed([b[at] - a[at] for a, b in zip(*ends, strict=True)]) for at in (0, 1)]
+    return [f"- two minutes, three cells per stage minus one: {gains[0]} points on CIFAR-10, {gains[1]} on CIFAR-100"]
 
 
 def largest_cells(results: Path, epoch: int = 0) -> list[str]:
