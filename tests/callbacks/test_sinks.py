@@ -103,11 +103,12 @@ def test_the_command_writes_for_tensorboard(archgrad: Any) -> None:
     assert len(Path("run/metrics.csv").read_text().splitlines()) == 2
 
 
-def test_each_stage_writes_into_a_folder_of_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("out", ["run", None])
+def test_each_stage_writes_into_a_folder_of_its_own(out: str | None, tmp_path: Path) -> None:
     sink = CSVFile(folder=str(tmp_path / "csv"))
     settings = {"progressive.cells": (None, None), "progressive.keep": (5, 3), "progressive.skip_dropout": 0.0}
     settings |= {"progressive.partial": (None,), "schedule.warmup_epochs": 0}
-    search = {"epochs": 1, "batch_size": 10, "settings": settings, "out": tmp_path / "run"}
+    search = {"epochs": 1, "batch_size": 10, "settings": settings, "out": out and tmp_path / out}
     ag.search(SPACE, "p-darts", DATA, callbacks=[sink], **search)
     for number in (1, 2):
         with (tmp_path / "csv" / f"stage-{number}" / "metrics.csv").open() as file:

@@ -26,9 +26,12 @@ def test_steps_are_those_of_the_schedule() -> None:
     assert found.seconds > found.weight_steps * found.step_seconds > 0
 
 
-@pytest.mark.parametrize(("at_most", "inner_steps", "steps"), [(100.0, 1, 7), (5.0, 1, 5), (0.0, 1, 3), (0.0, 4, 5)])
+@pytest.mark.parametrize(
+    ("at_most", "at_least", "inner_steps", "steps"),
+    [(100.0, 0.0, 1, 7), (5.0, 0.0, 1, 5), (0.0, 0.0, 1, 3), (0.0, 0.0, 4, 5), (100.0, 20.0, 1, 20)],
+)
 def test_a_measurement_ends_when_its_time_is_over(
-    at_most: float, inner_steps: int, steps: int, monkeypatch: pytest.MonkeyPatch
+    at_most: float, at_least: float, inner_steps: int, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
 
@@ -42,7 +45,7 @@ def test_a_measurement_ends_when_its_time_is_over(
     assert method.schedule.inner_steps == inner_steps
     training = ag.WeightTraining(batch_size=10)
     parts = resolve(SearchConfig(space=space, method=method, weights=training))
-    assert step_seconds(parts, data, at_most) == 1.0
+    assert step_seconds(parts, data, at_most, at_least) == 1.0
     assert now[0] == 1 + steps  # the timer looks at the clock when it begins and after each step
 
 

@@ -157,7 +157,7 @@ def test_other_formats_and_images_are_explained(tmp_path: Path) -> None:
 def test_a_batch_that_no_memory_holds_is_refused() -> None:
     model = model_of(NASBench201(channels=2, cells_per_stage=1))
     huge = replace(model, preprocessing=replace(model.preprocessing, image_size=10_000))
-    with pytest.raises(UserError, match="100000 images of 10000 pixels a side would take at least"):
+    with pytest.raises(UserError, match="100,000 images of 10000×10000 pixels would take at least"):
         huge.check_size(100_000)
 
 

@@ -56,6 +56,7 @@ def nullable(table: pa.Table) -> pa.Table:
         (lambda table: pa.table({"image": [b"x"], "label": [1]}), "its columns are not hash, epochs"),
         (nullable, "its columns are not hash, epochs"),
         (lambda table: table.slice(0, 0), "it has no rows"),
+        (column("test", all_are(float("nan"))), "have accuracies that are not from 0 to 1"),
         (column("operations", all_are("input,zz,output")), "unknown operation of vertex 1"),
         (column("matrix", all_are("x")), "its matrix is 'x', not the digits"),
     ],

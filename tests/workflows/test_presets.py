@@ -118,7 +118,7 @@ def test_all_images_train_only_where_others_test(tmp_path: Path) -> None:
 
 
 def test_the_time_chooses_the_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "epoch_seconds", lambda config, data, at_most: 7.0)
+    monkeypatch.setattr(training, "epoch_seconds", lambda config, data, at_most, at_least: 7.0)
 
     def epochs_of(**options: Any) -> int | None:
         return Training.of("nasbench201", CELL, ag.data.digits(limit=40), **options).complete()[0].config.epochs

@@ -81,7 +81,7 @@ class Callback:
         check_fields(self)
 
     @classmethod
-    def measures(cls, name: str) -> bool:
+    def overrides(cls, name: str) -> bool:
         """Tell whether it overrides this method, such as ``measure_point``."""
         return getattr(cls, name) is not getattr(Callback, name)
 

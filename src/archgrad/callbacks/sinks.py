@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-from archgrad.callbacks.base import Callback
+from archgrad.callbacks.base import Callback, StageStart
 from archgrad.callbacks.search import Record, SearchView
 from archgrad.errors import UserError
 from archgrad.system.files import make_folder, write_text
@@ -31,6 +31,7 @@ class Sink(Callback, ABC):
 
     folder: str | None = None
     _opened: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
+    _stage: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @abstractmethod
     def open(self, folder: Path) -> Any:
@@ -42,6 +43,10 @@ class Sink(Callback, ABC):
 
     def close(self, opened: Any) -> None:
         """Write what is left and release everything."""
+
+    def on_stage_start(self, stage: StageStart) -> None:
+        """Remember the folder of the stage."""
+        self._stage[:] = [f"stage-{stage.number}"]
 
     def on_search_start(self, search: SearchView) -> None:
         """Open the tool, and write the epochs that are done."""
@@ -62,15 +67,14 @@ class Sink(Callback, ABC):
     def on_search_end(self, search: SearchView) -> None:
         """Close the tool."""
         self._close()
+        self._stage.clear()
 
     def _close(self) -> None:
         while self._opened:
             self.close(self._opened.pop())
 
     def _place(self, search: SearchView) -> Path:
-        name, own = type(self).__name__, search.folder
-        is_stage = own is not None and own.name.startswith("stage-")
-        folder = own if self.folder is None else Path(self.folder, own.name if own is not None and is_stage else "")
+        name, folder = type(self).__name__, search.folder if self.folder is None else Path(self.folder, *self._stage)
         if folder is None:
             raise UserError(
                 f"{name} has no folder to write to: the search has no run directory. Search with out=DIR, or give "

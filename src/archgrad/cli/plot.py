@@ -73,7 +73,7 @@ def _groups(folders: Sequence[Path]) -> dict[str, list[Path]]:
     configs = {folder: read_run_config(folder) for folder in folders}
     experiments = {folder: _experiment(config) for folder, config in configs.items()}
     groups: dict[str, list[Path]] = {}
-    for folder, label in zip(experiments, labels_of([*experiments.values()]), strict=True):
+    for folder, label in zip(folders, labels_of([experiments[one] for one in folders]), strict=True):
         same = groups.setdefault(label, [])
         for other in same:
             if configs[other].seed == configs[folder].seed:

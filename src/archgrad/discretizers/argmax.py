@@ -48,7 +48,7 @@ class Argmax(Discretizer):
 
 
 class DerivedOnce(Discretizer):
-    """Measures architectures, and so only at the end of a search; epochs before record the genotype of Argmax."""
+    """It measures architectures, so it derives only at the end of a search; epochs before record that of Argmax."""
 
     once: ClassVar[bool] = True
     measures: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Batch norms by the statistics of the joint batch: one collective in the forward pass, one in each derivative.
+"""Batch norms by the statistics of the joint batch: one collective in the forward pass, one in the derivative.
 
 Several batch norms share these collectives, if their inputs are there at the same time and have one shape.
 """

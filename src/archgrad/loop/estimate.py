@@ -98,14 +98,14 @@ def published_seconds(recipe: str, space: str, at_most: float = 5.0) -> float:
     return run.weight_steps * step * run.batch_size / size * OVERHEAD
 
 
-def step_seconds(parts: ResolvedSearch, data: Data, at_most: float = math.inf) -> float:
+def step_seconds(parts: ResolvedSearch, data: Data, at_most: float = math.inf, at_least: float = 0.0) -> float:
     """Measure a step of a search: the mean of a few after the first, without warm-up, early stop and diagnostics.
 
     ``parts`` are those of a search without stages, or of one stage. The measurement ends early when it has taken
-    ``at_most`` seconds and has timed two steps after the first. The timed steps are a multiple of ``inner_steps``, so
-    that the architecture has its share of them.
+    ``at_most`` seconds and has timed two steps after the first, and takes ``at_least`` so many seconds if there are
+    steps enough. The timed steps are a multiple of ``inner_steps``, so that the architecture has its share of them.
     """
-    method, end, times = parts.method, time.perf_counter() + at_most, list[float]()
+    method, begun, times = parts.method, time.perf_counter(), list[float]()
     schedule = replace(method.schedule, warmup_epochs=0, warmup_share=0.0)
     derivation = Argmax() if method.discretizer.measures else method.discretizer
     method = replace(method, schedule=schedule, discretizer=derivation, stop=None, progressive=None)
@@ -120,12 +120,12 @@ def step_seconds(parts: ResolvedSearch, data: Data, at_most: float = math.inf) -
         run = Run(experiment, experiment.initial_state(), (), None, Interrupt())
         run.start()
         late = False
-        while len(times) <= most and not late:
+        while not late and not run.state.complete:
             run.step()
             times.append(time.perf_counter())
-            count = len(times) - 1
-            late = times[-1] >= end and count >= least and count % inner == 0
-            late = from_first(partial(bool, late))
+            count, taken = len(times) - 1, times[-1] - begun
+            enough = taken >= at_most or (count >= most and taken >= at_least)
+            late = from_first(partial(bool, enough and count >= least and count % inner == 0))
     return from_first(lambda: max((times[-1] - times[0]) / (len(times) - 1), 1e-6))
 
 

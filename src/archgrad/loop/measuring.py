@@ -79,7 +79,7 @@ def measure_gradients(
     Decays are those of one step. Gradients that are measured ``apart`` stand for ``every`` steps, or those of an epoch.
     """
     for callback in callbacks:
-        if callback.measures("measure_gradients") and gradients:
+        if callback.overrides("measure_gradients") and gradients:
             measured = callback.measure_gradients(experiment.blocks, gradients)
             steps = min(callback.every, experiment.steps) if apart else 1
             decays = {name: decay**steps for name, decay in callback.decays.items()}

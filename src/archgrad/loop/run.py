@@ -158,7 +158,7 @@ class Run:
         batches, moves = self.experiment.step_batches(index), self.experiment.moves(index)
         if state.decided.everywhere(state.alpha):
             moves = moves._replace(architecture=False)
-        due = [one for one in self.callbacks if one.measures("measure_point") and one.due(index, state.steps)]
+        due = [one for one in self.callbacks if one.overrides("measure_point") and one.due(index, state.steps)]
         self._compare(batches, moves, due)
         measuring.measure_points(due, self.experiment, state, batches)
         self._move(batches, moves)
@@ -194,7 +194,7 @@ class Run:
     def _measure_gradients_apart(self, batches: StepBatches) -> None:
         """Compute and measure mixture gradients where no step of the architecture gives them on its way."""
         state = self.state
-        due = [one for one in self.callbacks if one.measures("measure_gradients") and state.step % one.every == 0]
+        due = [one for one in self.callbacks if one.overrides("measure_gradients") and state.step % one.every == 0]
         if due and self.experiment.method.arch_optimizer.moves:
             found = self.stepper.mixture_gradients(state, batches)
             measuring.measure_gradients(due, self.experiment, state, found, apart=True)

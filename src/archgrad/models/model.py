@@ -14,8 +14,12 @@ from torch import Tensor, nn
 from archgrad.models.classifier import Classifier
 from archgrad.models.preprocessing import Preprocessing
 from archgrad.spaces import Genotype, SearchSpace
+from archgrad.spaces.cost import training_memory
+from archgrad.system.memory import check_memory
 
 __all__ = ["Model"]
+
+_USUAL_SIZE = 512
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,6 +43,14 @@ class Model(Classifier):
         with torch.inference_mode():
             outputs: Tensor = self.network(inputs.to(device)).cpu()
         return outputs
+
+    def check_size(self, images: int) -> None:
+        """Refuse a batch of so many large images whose activations do not fit into the memory."""
+        size = self.preprocessing.image_size
+        if size <= _USUAL_SIZE:
+            return
+        needed = images * training_memory(self.network, self.preprocessing.channels, size) / 2
+        check_memory(f"a batch of {images:,} images of {size}×{size} pixels", needed, "use smaller batches or images")
 
     def __repr__(self) -> str:
         return f"<Model {self._summary}>"

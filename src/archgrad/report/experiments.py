@@ -26,10 +26,20 @@ def labels_of(experiments: Sequence[Mapping[str, Any]]) -> list[str]:
     >>> labels_of([{"method": "darts", "cells": 1}, {"method": "darts", "cells": 3}, {"method": "gaea", "cells": 3}])
     ['darts (cells=1)', 'darts (cells=3)', 'gaea']
     """
-    return [_label(own, [one for one in experiments if one["method"] == own["method"]]) for own in experiments]
+    keys = {
+        method: _differing([one for one in experiments if one["method"] == method])
+        for method in {one["method"] for one in experiments}
+    }
+    return [_label(own, keys[own["method"]]) for own in experiments]
 
 
-def _label(own: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) -> str:
-    keys = sorted({key for one in rivals for key in one if any(other.get(key) != one[key] for other in rivals)})
-    told = [f"{key}={own[key]}" for key in keys if key not in _TWICE and own.get(key) is not None]
+def _differing(rivals: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the options in which some of these experiments differ."""
+    first = rivals[0]
+    names = {name for one in rivals for name in {*one, *first} if one.get(name) != first.get(name)}
+    return sorted(names.difference(_TWICE))
+
+
+def _label(own: Mapping[str, Any], names: Sequence[str]) -> str:
+    told = [f"{name}={own[name]}" for name in names if own.get(name) is not None]
     return f"{own['method']} ({', '.join(told)})" if told else str(own["method"])

@@ -18,7 +18,9 @@ Loaded = TypeVar("Loaded")
 def data_files(folder: str, *names: str) -> list[Path]:
     """Return those of the named files that are in a folder of ``$ARCHGRAD_DATA``."""
     data = os.environ.get("ARCHGRAD_DATA")
-    return [path for name in names if data and (path := Path(data, folder, name).expanduser()).exists()]
+    # Unlike that of Path, this function leaves the ~ of an unknown user alone.
+    home = os.path.expanduser(data or "")  # noqa: PTH111
+    return [path for name in names if home and (path := Path(home, folder, name)).exists()]
 
 
 def load_once(load: Callable[[Path], Loaded], path: str | Path, what: str) -> Loaded:

@@ -237,15 +237,19 @@ def seeds_of(given: int | Sequence[int], first: int) -> tuple[int, ...]:
     return listed
 
 
-def epoch_seconds(config: SearchConfig, data: Data, at_most: float = _LONGEST) -> float:
-    """Measure a few steps, for about ``at_most`` seconds, and return the time of an epoch."""
+def epoch_seconds(config: SearchConfig, data: Data, at_most: float = _LONGEST, at_least: float = 0.0) -> float:
+    """Measure a few steps, for ``at_least`` and about ``at_most`` so many seconds, and return the time of an epoch."""
     parts = resolve(config)
-    return Experiment.of(parts, data).steps * step_seconds(parts, data, at_most) * _OVERHEAD
+    return Experiment.of(parts, data).steps * step_seconds(parts, data, at_most, at_least) * _OVERHEAD
 
 
 def _epochs_within(config: SearchConfig, data: Data, seconds: float) -> int:
-    """Return the number of epochs that take about so many seconds; at least 1."""
-    found = int(seconds / epoch_seconds(config, data, min(seconds / 10, _LONGEST)))
+    """Return the number of epochs that take about so many seconds; at least 1.
+
+    Steps are timed for a fiftieth of that: another process that is busy for a second must not halve the training.
+    """
+    taken = epoch_seconds(config, data, min(seconds / 10, _LONGEST), min(seconds / 50, _LONGEST))
+    found = int(max(seconds - min(seconds / 50, _LONGEST), 0.0) / taken)
     return min(max(found, 1), MOST_EPOCHS)
 
 

@@ -57,7 +57,7 @@ def page_of_runs(folders: Sequence[Path], title: str | None = None) -> Page:
         facts=_facts(runs[0]) if len(runs) == 1 else _shared_facts(runs),
         measures=measures,
         health=[name for name in HEALTH if any(one.key == name for one in measures)],
-        groups=[Group(name) for name in groups],
+        groups=[Group(name[:300]) for name in groups],
         runs=drawn,
         bands={"epochs": bands_of(named, [one.key for one in measures])} if len(groups) < len(runs) else {},
         found=_found(runs, drawn, cells),

@@ -199,6 +199,8 @@ class CellTable:
         if not rows:
             return None
         runs = tuple(TrainingRun(**row) for row in rows)
+        if not all(0 <= one <= 1 for run in runs for one in (run.train, run.valid, run.test)):
+            raise foreign(self.path, f"the runs of the cell {hash_} have accuracies that are not from 0 to 1")
         try:
             module = module_from(runs[0].matrix, runs[0].operations)
         except ValueError as problem:
