@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import archgrad as ag
 from archgrad.config.resolve import method_of, task_of
@@ -127,6 +128,20 @@ def test_the_time_chooses_the_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
         assert epochs_of(**given) == epochs
     assert epochs_of(settings={"weights.lr_warmup_epochs": 2}) == 42
     assert epochs_of(preset="cifar-darts") is None  # the preset has a number
+
+
+def test_the_time_is_measured_with_the_threads_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = []
+
+    def seconds(*arguments: object) -> float:
+        used.append(torch.get_num_threads())
+        return 7.0
+
+    monkeypatch.setattr(training, "epoch_seconds", seconds)
+    before = torch.get_num_threads()
+    for threads in (1, 2):
+        Training.of("nasbench201", CELL, ag.data.digits(limit=40), threads=threads).complete()
+    assert (used, torch.get_num_threads()) == ([1, 2], before)
 
 
 def test_a_measured_time_is_about_kept() -> None:

@@ -21,6 +21,7 @@ from archgrad.errors import UserError, look_up, shortened, unknown
 from archgrad.hypergradients import FirstOrder
 from archgrad.loop.estimate import step_seconds
 from archgrad.loop.experiment import Experiment
+from archgrad.loop.global_state import own_threads
 from archgrad.method.bundle import Method
 from archgrad.models import Model
 from archgrad.parts.registry import import_path
@@ -151,7 +152,8 @@ class Training:
             config = replace(config, settings={"task.top5": True, **config.settings})
         minutes = preset.minutes if config.time_limit is None else config.time_limit
         if minutes and config.epochs is None and "weights.epochs" not in config.settings:
-            config = replace(config, epochs=_epochs_within(config, data, 60 * minutes))
+            with own_threads(config.threads):
+                config = replace(config, epochs=_epochs_within(config, data, 60 * minutes))
         return replace(self, config=config), data, tests
 
     def with_changes(
