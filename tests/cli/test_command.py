@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy
@@ -215,6 +216,7 @@ def test_lists_have_a_line_for_each_and_all_settings_of_one(archgrad, what, tmp_
 
 
 def test_methods_stand_below_what_they_change_with_their_papers(archgrad):
+    assert re.search(r"spaces +\d+  nasbench201, darts, .*, …\n", archgrad("list")[1])
     out = archgrad("list", "methods")[1]
     assert [line for line in out.splitlines() if line.endswith(":")] == [f"{group}:" for group in RECIPE_GROUPS]
     assert "  gaea-gdas          Li et al., 2021      GAEA on GDAS: one sampled operation per edge\n" in out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, get_type_hints
 
@@ -28,7 +29,17 @@ from archgrad.spaces.known import KnownCell, known_cells
 from archgrad.tables.nasbench201.latency import describe_device, describe_devices
 from archgrad.workflows.presets import PRESETS
 
-__all__ = ["FAMILIES", "KINDS", "list_all", "list_one", "list_settings", "methods_page", "published_texts", "shown"]
+__all__ = [
+    "FAMILIES",
+    "KINDS",
+    "list_all",
+    "list_kinds",
+    "list_one",
+    "list_settings",
+    "methods_page",
+    "published_texts",
+    "shown",
+]
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,17 @@ class Kind:
 
     rows: Callable[[], Mapping[str, Sequence[str]]]
     details: Callable[[str], str]
+
+
+def list_kinds() -> str:
+    """Return a line for each kind of things to choose: how many there are, and the first of them."""
+    rows = []
+    for what, kind in KINDS.items():
+        own = list[str]()
+        with suppress(UserError):  # devices are those of a table, which need not be there
+            own = [*kind.rows()]
+        rows.append([what, f"{len(own):>3}", ", ".join(own[:4]) + ", …" * (len(own) > 4)])
+    return "\n".join([*_columns(rows), "\nall of a kind: `archgrad list KIND`"])
 
 
 def list_all(what: str) -> str:

@@ -93,13 +93,13 @@ _INSPECTIONS = {
 
 def list_(
     what: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="WHAT",
             help="spaces, methods, relaxations, hypergradients, optimizers, regularizers, discretizers, callbacks, "
-            "blackbox, tasks, data, genotypes, devices or presets.",
+            "blackbox, tasks, data, genotypes, devices or presets. [these kinds]",
         ),
-    ],
+    ] = None,
     name: Annotated[str | None, typer.Argument(help="One of them, or all: show every setting.")] = None,
     space: Annotated[str | None, typer.Option(help="Show a method's settings in this space only.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print all methods as a Markdown page.")] = False,
@@ -118,6 +118,8 @@ def list_(
         raise UserError("--space works only with `archgrad list methods NAME`; leave it out.")
     if markdown:
         typer.echo(listing.methods_page(), nl=False)
+    elif what is None:
+        say(listing.list_kinds())
     elif name is None:
         say(listing.list_all(what))
     else:
