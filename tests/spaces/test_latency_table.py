@@ -99,13 +99,13 @@ def test_other_spaces_have_no_table(table: LatencyTable) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("index,arch\n", "no column arch, or no device"),
+        ("index,arch\n", "no column of numbers"),
         ("cell,here\n", "no column arch"),
         (f"arch,here\n{NAMES[0]},1\n{NAMES[0]},1\n", r"line 3: .* appears twice; write one line"),
-        ("arch,here\n|none~0|,1\n", "is no NAS-Bench-201 cell"),
-        (f"arch,here\n{NAMES[0]},fast\n", "line 2: 'fast' is no latency; write milliseconds"),
-        (f"arch,here\n{NAMES[0]},-1\n", "is no latency"),
-        (f"arch,here\n{NAMES[0]},inf\n", "is no latency"),
+        ("arch,here\n|none~0|,1\n", "is not a NAS-Bench-201 cell"),
+        (f"arch,here\n{NAMES[0]},fast\n", "line 2: 'fast' is not a latency; write a number from 0 up"),
+        (f"arch,here\n{NAMES[0]},-1\n", "is not a latency"),
+        (f"arch,here\n{NAMES[0]},inf\n", "is not a latency"),
         ("arch,here\n\udcff", "is no CSV file in UTF-8"),
     ],
 )

@@ -6,10 +6,8 @@ no devices. A zero or an empty field is a missing value, and cells may be missin
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -17,22 +15,21 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError, look_up, reason
+from archgrad.errors import UserError, look_up
 from archgrad.parts.fields import checked
 from archgrad.spaces.block import DecisionBlock
+from archgrad.spaces.cell_columns import read_cell_columns
 from archgrad.spaces.choice_costs import ChoiceCosts
 from archgrad.spaces.genotype import Genotype
 from archgrad.spaces.nasbench201 import NASBench201
-from archgrad.spaces.nasbench201_cells import CELLS, EDGES, OPERATIONS, code_of, codes_by_name
+from archgrad.spaces.nasbench201_cells import CELLS, EDGES, OPERATIONS, code_of
 from archgrad.spaces.space import SearchSpace
 from archgrad.system.data_files import data_files, load_once
-from archgrad.system.files import open_regular
 
 __all__ = ["NO_DEVICES", "LatencyFit", "LatencyTable", "design_of", "find_latencies", "fit_latencies", "open_latencies"]
 
 NO_DEVICES = ("index", "arch", "source")
 """The columns of a table that are no devices."""
-_LARGEST = 100_000_000
 _FORM = "give a CSV file with the column arch and a column of milliseconds for each device"
 
 
@@ -152,39 +149,8 @@ def open_latencies(path: str | Path | None = None) -> LatencyTable:
 
 
 def _load(path: Path) -> LatencyTable:
-    with open_regular(path, "latency table", _LARGEST) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
-        try:
-            return LatencyTable(_read(path, csv.DictReader(text, restval="")), str(path))
-        except (UnicodeDecodeError, csv.Error) as problem:
-            raise UserError(f"the table {path} is no CSV file in UTF-8 ({reason(problem)}); {_FORM}.") from problem
+    def devices(header: Sequence[str]) -> list[str]:
+        return [name for name in header if name not in NO_DEVICES]
 
-
-def _read(path: Path, rows: csv.DictReader[str]) -> dict[str, Tensor]:
-    header = rows.fieldnames or ()
-    devices = [name for name in header if name not in NO_DEVICES]
-    if "arch" not in header or not devices:
-        raise UserError(f"the table {path}, line 1: the header has no column arch, or no device; {_FORM}.")
-    codes, found = codes_by_name(), dict[int, list[float]]()
-    for row in rows:
-        code = codes.get(row["arch"], -1)
-        if code < 0 or code in found:
-            problem = "is no NAS-Bench-201 cell" if code < 0 else "appears twice"
-            raise UserError(
-                f"the table {path}, line {rows.line_num}: {row['arch'][:120]!r} {problem}; write one line for each "
-                f"cell, as |op~0|+|op~0|op~1|+…"
-            )
-        found[code] = [_milliseconds(path, rows.line_num, row[device]) for device in devices]
-    columns = torch.full((CELLS, len(devices)), math.nan, dtype=torch.float64)
-    columns[list(found)] = torch.tensor([*found.values()], dtype=torch.float64).reshape(-1, len(devices))
-    return dict(zip(devices, columns.T.contiguous(), strict=True))
-
-
-def _milliseconds(path: Path, line: int, text: str) -> float:
-    """Return the number in a field; NaN if it is empty or zero."""
-    try:
-        value = float(text or 0)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < math.inf:
-        raise UserError(f"the table {path}, line {line}: {text[:40]!r} is no latency; write milliseconds from 0 up.")
-    return value or math.nan
+    found = read_cell_columns(path, "latency table", devices, ("a latency", math.inf), _FORM)
+    return LatencyTable({name: column.where(column > 0, math.nan) for name, column in found.items()}, str(path))
