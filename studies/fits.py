@@ -1,4 +1,4 @@
-"""Is a fit worth its time? ``python studies/fits.py DATA --budget 15m --folder F -o FILE``.
+"""Is a fit worth its time? ``python studies/fits.py DATA --budget 10m --folder F -o FILE``.
 
 Four ways to a network of the same images in the same time, one thread each, two at a time:
 
@@ -61,7 +61,7 @@ def main() -> None:
     """Compare the four ways with every seed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
-    parser.add_argument("--budget", default="15m")
+    parser.add_argument("--budget", default="10m")
     parser.add_argument("--seeds", default="5")
     parser.add_argument("--folder", type=Path, required=True, help="where the networks train")
     parser.add_argument("-o", "--out", type=Path, required=True, help="what they found")
