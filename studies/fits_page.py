@@ -24,8 +24,8 @@ TEXT = """\
 A fit compares networks, and spends up to half of its time on that. The same images, the same time and one thread could
 train a network that was known before: a ResNet-20 as wide as suits the time, with the precision and the test of
 mirrored images that a fit has, or what `archgrad train` makes of a ResNet-20 or a MobileNetV2 with `--time-limit`.
-`studies/fits.py` trains all four with every seed, two at a time on two cores; `python studies/publish.py` writes this
-page from `studies/results/fits`.
+`studies/fits.py` trains all four with every seed, two at a time on two cores; a way without a row has not been run yet.
+`python studies/publish.py` writes this page from `studies/results/fits`.
 
 {studies}
 

@@ -67,8 +67,12 @@ class RunRecords:
     def experiment(self) -> dict[str, Any]:
         """All that the run depends on, except its seed and the machine."""
         tables = self.config.get("set")
-        parts = [(part, knobs) for part, knobs in (tables if isinstance(tables, Mapping) else {}).items()]
-        knobs = {f"{part}.{knob}": one for part, own in parts if isinstance(own, Mapping) for knob, one in own.items()}
+        parts = (
+            {name: own for name, own in tables.items() if isinstance(own, Mapping)}
+            if isinstance(tables, Mapping)
+            else {}
+        )
+        knobs = {f"{part}.{knob}": value for part, own in parts.items() for knob, value in own.items()}
         return experiment_of(self.config, knobs) | {"method": self.label}
 
     @property

@@ -26,7 +26,7 @@ from archgrad.errors import DiskError, UserError, reason, shortened
 from archgrad.spaces.nasbench101 import Module
 from archgrad.system.files import open_regular
 
-__all__ = ["TrainingRun", "damaged_record", "mask_checksum", "module_from", "read_records", "read_runs"]
+__all__ = ["TrainingRun", "mask_checksum", "module_from", "read_records", "read_runs"]
 
 _LONGEST_RECORD = 1_000_000
 """The largest size of a record in bytes; those of NAS-Bench-101 have about a thousand."""
@@ -57,10 +57,10 @@ def read_records(path: Path) -> Iterator[tuple[int, bytes]]:
             while head := file.read(_HEAD.size):
                 length, check = _HEAD.unpack(head.ljust(_HEAD.size, b"\0"))
                 if mask_checksum(checksum(head[:8])) != check or length > _LONGEST_RECORD:
-                    raise damaged_record(path, offset, "its length is cut off, too large or has a wrong checksum")
+                    raise _damaged(path, offset, "its length is cut off, too large or has a wrong checksum")
                 data, foot = file.read(length), file.read(_FOOT.size)
                 if foot != _FOOT.pack(mask_checksum(checksum(data))):
-                    raise damaged_record(path, offset, "its data is cut off or has a wrong checksum")
+                    raise _damaged(path, offset, "its data is cut off or has a wrong checksum")
                 yield offset, data
                 offset += _HEAD.size + length + _FOOT.size
     except OSError as problem:
@@ -75,7 +75,7 @@ def mask_checksum(checksum: int) -> int:
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def damaged_record(path: Path, offset: int, problem: object) -> UserError:
+def _damaged(path: Path, offset: int, problem: object) -> UserError:
     """Build the error for a bad record; if it is the first, the file is perhaps none of the benchmark."""
     fix = "the file is damaged, so fetch it again" if offset else "it is not an unpacked TFRecord file, or is damaged"
     return UserError(f"{path}, record at byte {offset}: {problem}; {fix}.")
@@ -87,7 +87,7 @@ def read_runs(path: Path) -> Iterator[tuple[int, TrainingRun]]:
         try:
             run = _run(data)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError, struct.error) as problem:
-            raise damaged_record(path, offset, f"it describes no training ({reason(problem)})") from None
+            raise _damaged(path, offset, f"it describes no training ({reason(problem)})") from None
         yield offset, run
 
 
