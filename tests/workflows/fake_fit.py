@@ -93,7 +93,7 @@ class Machine:
 
     def run_training(self, training: Training, **place: Any) -> TrainResult:
         config, runs = training.config, []
-        length = config.epochs * (config.limit or len(config.data))
+        length = config.epochs * config.settings.get("weights.epoch_images", len(config.data))
         self.trainings.append(training)
         for seed in training.seeds:
             taken = self.seconds_of(config, length) + config.epochs * self.per_epoch

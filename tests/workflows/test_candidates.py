@@ -8,8 +8,8 @@ import pytest
 
 from archgrad.spaces import DARTS, MobileNet, NASBench1Shot1, SearchSpace
 from archgrad.workflows.candidates import Candidate, network_candidates, pretrained, shape_of
+from archgrad.workflows.length import Length
 from archgrad.workflows.limits import Limits, cost_of
-from archgrad.workflows.pacing import Length
 from tests.models.trained import model_of
 from tests.workflows.fake_fit import FOUND, pictures
 

@@ -23,8 +23,8 @@ from archgrad.workflows import fit_steps, fit_trainings
 from archgrad.workflows.candidates import pretrained, shape_of
 from archgrad.workflows.fit_plan import FitPlan, load_images
 from archgrad.workflows.fit_report import FitResult
+from archgrad.workflows.length import Length
 from archgrad.workflows.limits import Limits
-from archgrad.workflows.pacing import Length
 from tests.workflows.small_fit import PLAN, Killer, small_fit, write_images
 
 ONE = replace(PLAN, search_epochs=0, variants=0)

@@ -78,7 +78,7 @@ def train_with_progress(training: Training, out: Path | None, resume: bool, cons
 
 def _beginning(training: Training, seed: int, data: Data, home: Path) -> str:
     network, images = training.network, f"{len(data):,} images, {data.shape[1]}×{data.shape[2]} pixels"
-    size = f"{counted(network.channels, 'channel')}, depth {network.cells}, {counted(training.epochs, 'epoch')}"
+    size = f"{counted(network.channels, 'channel')}, depth {network.cells}, {training.length}"
     return f"training with seed {shortened(seed)}: {size}, {images}, run directory {str(home)[:200]}"
 
 

@@ -201,8 +201,10 @@ class Experiment:
 
     @property
     def steps(self) -> int:
-        """The weight steps of an epoch: T (``schedule.inner_steps``) for each batch of training images."""
-        return self.weight_loader.steps * self.method.schedule.inner_steps
+        """The weight steps of an epoch: T (``schedule.inner_steps``) for each batch of its images."""
+        loader, images = self.weight_loader, self.weights.epoch_images
+        batches = loader.steps if images is None else min(max(round(images / loader.batch_size), 1), loader.steps)
+        return batches * self.method.schedule.inner_steps
 
     def step_batches(self, index: int) -> StepBatches:
         """Return the batches of a step."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NETWORK_ONLY", "WeightTraining"]
 
-NETWORK_ONLY = ("accumulate", "ema_decay")
+NETWORK_ONLY = ("accumulate", "ema_decay", "epoch_images")
 """The settings for the training of one network, which a supernet does not have."""
 _TAIL = 5
 
@@ -39,9 +39,11 @@ class WeightTraining:
     a class or a function (parameters, lr=…, weight_decay=…) → optimizer. In Python it may be the class or function
     itself. ``optimizer_settings`` are its further arguments. ``momentum`` and ``nesterov`` are those of SGD only.
 
-    Two settings are for networks of one architecture, not for supernets. ``accumulate`` k computes the gradient of a
+    Three settings are for networks of one architecture, not for supernets. ``accumulate`` k computes the gradient of a
     batch in k parts, one after another, for less memory. ``ema_decay`` d > 0 keeps an average of the weights, w̄ ← d·w̄ +
-    (1 − d)·w, which is the network that is measured and saved.
+    (1 − d)·w, which is the network that is measured and saved. With ``epoch_images`` an epoch has only so many images,
+    and the next epoch the following ones of the shuffled data: where there is time for few passes, the learning rate
+    still falls in many epochs, and all images are seen.
 
     >>> WeightTraining(optimizer="adamw", lr=1e-3, optimizer_settings=("betas=0.9", "0.95")).optimizer
     'adamw'
@@ -62,6 +64,7 @@ class WeightTraining:
     lr_warmup_epochs: Annotated[int, Range(0, 1_000_000)] = 0
     accumulate: Count = 1
     ema_decay: Probability = 0.0
+    epoch_images: Count | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "weights.{}")

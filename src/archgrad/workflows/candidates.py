@@ -13,8 +13,8 @@ from archgrad.models import Model
 from archgrad.parts.fields import Count, check_fields
 from archgrad.spaces import MOBILENET, RESNET, Genotype, MobileNet, ResNet, SearchSpace
 from archgrad.system.amounts import counted
+from archgrad.workflows.length import Length
 from archgrad.workflows.limits import Limits, cost_of, widest_within
-from archgrad.workflows.pacing import Length
 from archgrad.workflows.single_architecture import SingleArchitecture
 from archgrad.workflows.training import Training
 

@@ -30,8 +30,9 @@ from archgrad.workflows.fit_plan import FitPlan, load_images
 from archgrad.workflows.fit_report import FitResult, describe_test
 from archgrad.workflows.fit_steps import FitSteps
 from archgrad.workflows.folders import REPORT, run_alone
+from archgrad.workflows.length import Length
 from archgrad.workflows.limits import Limits
-from archgrad.workflows.pacing import Clock, Length
+from archgrad.workflows.pacing import Clock
 
 __all__ = ["fit", "run_fit"]
 

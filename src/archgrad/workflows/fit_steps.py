@@ -35,14 +35,13 @@ from archgrad.workflows.candidates import (
 from archgrad.workflows.fit_report import FitResult, OverSeeds, SearchAdded
 from archgrad.workflows.fit_trainings import TRAINED, FitTrainings
 from archgrad.workflows.halving import Round, hold_round
+from archgrad.workflows.length import Length, length_within
 from archgrad.workflows.mirrored import flip_setting
 from archgrad.workflows.pacing import (
     SEARCH,
     Clock,
-    Length,
     Schedule,
     balanced_size,
-    length_within,
     schedule_rounds,
 )
 from archgrad.workflows.select import SelectionResult

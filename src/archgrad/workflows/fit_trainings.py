@@ -19,8 +19,9 @@ from archgrad.tasks import BaseTask
 from archgrad.workflows.candidates import Candidate, reference, shape_of
 from archgrad.workflows.fit_folder import FitFolder
 from archgrad.workflows.fit_plan import FitPlan, Images
+from archgrad.workflows.length import Length
 from archgrad.workflows.limits import Limits, cost_of
-from archgrad.workflows.pacing import Clock, Length
+from archgrad.workflows.pacing import Clock
 from archgrad.workflows.train import run_training
 from archgrad.workflows.train_result import TrainResult
 from archgrad.workflows.training import NO_TEST, PLAN, Training, epoch_seconds
@@ -101,8 +102,8 @@ class FitTrainings:
     def training(self, one: Candidate, data: Any, length: Length, test: Any = NO_TEST, **changes: Any) -> Training:
         """Describe a training of a candidate; the images that it is tested on rank it."""
         own = {path: value for path, value in self.settings.items() if path.partition(".")[0] in (*TRAINED, *_BOTH)}
-        limit = {"limit": length.images} if length.images < len(data) else {}
-        options = {**self.options, "seed": self.seed, "test": test, "settings": own, **limit, **changes}
+        options = {**self.options, "seed": self.seed, "test": test}
+        options |= {"settings": {**length.settings(len(data)), **own}, **changes}
         if "precision" not in options:
             options["precision"] = self._precision(one)
         return one.training(data, length, options)

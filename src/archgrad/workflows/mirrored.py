@@ -12,7 +12,8 @@ from archgrad.models import Model
 from archgrad.tasks import BaseTask
 from archgrad.workflows.candidates import Candidate, network_candidates
 from archgrad.workflows.fit_trainings import FitTrainings
-from archgrad.workflows.pacing import Length, balanced_size, mirror_length
+from archgrad.workflows.length import Length
+from archgrad.workflows.pacing import balanced_size, mirror_length
 from archgrad.workflows.test_images import image_losses, outputs_on
 
 __all__ = ["flip_setting", "mirror_statistic"]

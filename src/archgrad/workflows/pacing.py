@@ -9,15 +9,14 @@ from typing import Annotated
 
 from archgrad.parts.fields import Count, NonNegative, Range, check_fields
 from archgrad.workflows.halving import round_sizes
+from archgrad.workflows.length import Length, length_within
 
 __all__ = [
     "FINAL",
     "SEARCH",
     "Clock",
-    "Length",
     "Schedule",
     "balanced_size",
-    "length_within",
     "mirror_length",
     "schedule_rounds",
 ]
@@ -38,11 +37,6 @@ MIRROR, _MIRROR_SEEN = 0.1, (1_500, 40_000)
 """The largest share of the time for the test of mirrored images, and how many images it sees: fewer tell nothing."""
 _COUNTS = ((4, 2), (4, 1), (3, 1), (2, 1))
 """Numbers of networks in the first round, and of other settings in the last, from many to few."""
-_FEWEST_EPOCHS = 5
-"""Rather than fewer epochs, a training takes fewer images: its learning rate falls from epoch to epoch."""
-_MANY_EPOCHS, _MOST_EPOCHS = 10, 1000
-"""With the first number of epochs all images train, and the time is kept to an epoch."""
-_FEWEST_IMAGES = 128
 _IMAGES_PER_WORK = 0.004
 """Images to see for each multiply-add of a network; networks and their trainings should grow together.
 
@@ -83,36 +77,6 @@ class Clock:
 
     def __str__(self) -> str:
         return self.left_in_all()
-
-
-@dataclass(frozen=True)
-class Length:
-    """The length of a training: so many epochs of so many images."""
-
-    epochs: Count
-    images: Count
-
-    def __post_init__(self) -> None:
-        check_fields(self, "{} of a training")
-
-    @property
-    def seen(self) -> int:
-        """How many images it sees, with repetition."""
-        return self.epochs * self.images
-
-
-def length_within(seconds: float, rate: float, images: int, classes: int) -> Length:
-    """Return the training that takes about so many seconds, at a ``rate`` of images per second.
-
-    >>> length_within(67.0, 100.0, 1000, 10), length_within(60.0, 100.0, 50_000, 10)
-    (Length(epochs=7, images=957), Length(epochs=5, images=1200))
-    """
-    seen = seconds * rate
-    if seen >= _MANY_EPOCHS * images:
-        return Length(min(int(seen / images), _MOST_EPOCHS), images)
-    epochs = max(math.ceil(seen / images), _FEWEST_EPOCHS)
-    used = min(max(int(seen / epochs), _FEWEST_IMAGES, 4 * classes), images)
-    return Length(max(round(seen / used), 1), used)
 
 
 def balanced_size(work: float, images: int) -> float:

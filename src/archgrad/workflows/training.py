@@ -28,12 +28,14 @@ from archgrad.parts.registry import import_path
 from archgrad.relaxations import Softmax
 from archgrad.spaces import Genotype, SearchSpace, known_genotype, named_space
 from archgrad.supernet import SupernetOptions
+from archgrad.system.amounts import counted
 from archgrad.system.files import as_path, existing_path, exists
 from archgrad.system.run_kind import RunKind
 from archgrad.tasks.classification import TOP
 from archgrad.training.schedule import Schedule
 from archgrad.training.weight_training import WeightTraining
 from archgrad.workflows.folders import IN_PYTHON, claim, name_in_file, read_json, to_json
+from archgrad.workflows.length import length_within
 from archgrad.workflows.presets import PRESETS
 from archgrad.workflows.single_architecture import SingleArchitecture
 from archgrad.workflows.test_images import find_test_images
@@ -126,6 +128,12 @@ class Training:
         return self._weights.epochs
 
     @property
+    def length(self) -> str:
+        """The number of epochs in words, with their images if these are not all."""
+        part = self._weights.epoch_images
+        return counted(self.epochs, "epoch") + ("" if part is None else f" of {part:,} images")
+
+    @property
     def _weights(self) -> WeightTraining:
         return resolve(self.config, standard_callbacks=False).training
 
@@ -153,7 +161,7 @@ class Training:
         minutes = preset.minutes if config.time_limit is None else config.time_limit
         if minutes and config.epochs is None and "weights.epochs" not in config.settings:
             with own_threads(config.threads):
-                config = replace(config, epochs=_epochs_within(config, data, 60 * minutes))
+                config = _with_length(config, data, 60 * minutes)
         return replace(self, config=config), data, tests
 
     def with_changes(
@@ -245,14 +253,18 @@ def epoch_seconds(config: SearchConfig, data: Data, at_most: float = _LONGEST, a
     return Experiment.of(parts, data).steps * step_seconds(parts, data, at_most, at_least) * _OVERHEAD
 
 
-def _epochs_within(config: SearchConfig, data: Data, seconds: float) -> int:
-    """Return the number of epochs that take about so many seconds; at least 1.
+def _with_length(config: SearchConfig, data: Data, seconds: float) -> SearchConfig:
+    """Choose epochs that take about so many seconds, with fewer images each if there is no time for some passes.
 
     Steps are timed for a fiftieth of that: another process that is busy for a second must not halve the training.
     """
     taken = epoch_seconds(config, data, min(seconds / 10, _LONGEST), min(seconds / 50, _LONGEST))
-    found = int(max(seconds - min(seconds / 50, _LONGEST), 0.0) / taken)
-    return min(max(found, 1), MOST_EPOCHS)
+    left = max(seconds - min(seconds / 50, _LONGEST), 0.0)
+    if "weights.epoch_images" in config.settings:
+        return replace(config, epochs=min(max(int(left / taken), 1), MOST_EPOCHS))
+    images = max(round((1 - config.held_out) * len(data)), 1)
+    length = length_within(left, images / taken, images, data.num_classes, MOST_EPOCHS)
+    return replace(config, epochs=length.epochs, settings={**config.settings, **length.settings(images)})
 
 
 def _still_method(options: SupernetOptions) -> Method:
