@@ -45,25 +45,43 @@ def _signals() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture
-def archgrad(capsys, monkeypatch, tmp_path):
-    """Run a command in an empty folder; return (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ARCHGRAD_DATA", raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # no time is taken to find the best number of threads
-    threads = torch.get_num_threads()
+class Command:
+    """The command as a user types it; a call returns its exit code, what it prints, and its errors."""
 
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["archgrad", *map(str, arguments)])
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.capsys, self.monkeypatch = capsys, monkeypatch
+
+    def __call__(self, *arguments: object) -> tuple[int, str, str]:
+        self.monkeypatch.setattr(sys, "argv", ["archgrad", *map(str, arguments)])
         try:
             main()
             code = 0
         except SystemExit as stop:
             code = int(stop.code or 0)
-        out, err = capsys.readouterr()
+        out, err = self.capsys.readouterr()
         return code, out, err
 
-    yield run
+    def run(self, *arguments: object) -> str:
+        """Return what a command prints that must succeed."""
+        code, out, err = self(*arguments)
+        assert code == 0, err
+        return out
+
+    def error(self, *arguments: object) -> str:
+        """Return the sentence of a command that must be refused, as a mistake of the user."""
+        code, _, err = self(*arguments)
+        assert (code, "Traceback" in err) == (2, False), err
+        return err
+
+
+@pytest.fixture
+def archgrad(capsys, monkeypatch, tmp_path) -> Iterator[Command]:
+    """Run commands in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ARCHGRAD_DATA", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # no time is taken to find the best number of threads
+    threads = torch.get_num_threads()
+    yield Command(capsys, monkeypatch)
     torch.set_num_threads(threads)
 
 

@@ -122,13 +122,11 @@ def test_plot_and_inspect_read_it(archgrad, tmp_path: Path) -> None:
         run_blackbox("random-search", seed=seed, queries=4).save(tmp_path / f"random-{seed}")
     code, out, err = archgrad("plot", "random-0", "random-1", "-o", "curves.svg")
     assert (code, "random-search: oracle_cifar10_test_200ep" in out, err) == (0, True, "")
-    code, out, err = archgrad("inspect", "random-0")
-    assert (code, "searched without gradients" in out) == (0, True), err
+    assert "searched without gradients" in archgrad.run("inspect", "random-0")
 
 
 def test_the_command_lists_them(archgrad) -> None:
-    code, out, _ = archgrad("list", "blackbox", "regularized-evolution")
-    assert code == 0
+    out = archgrad.run("list", "blackbox", "regularized-evolution")
     assert ["regularized-evolution.population", "10"] in [line.split()[:2] for line in out.splitlines()]
 
 

@@ -266,6 +266,6 @@ def test_the_command_says_why_it_stopped(archgrad: Any) -> None:
     assert code == 0, err
     summary = json.loads(Path("run/summary.json").read_text())
     assert summary["stopped"] in (out + err).replace("\n", " ")
-    code, listed, _ = archgrad("list", "methods", "r-darts-es", "--space", "nasbench201")
+    listed = archgrad.run("list", "methods", "r-darts-es", "--space", "nasbench201")
     found = [line.split()[:2] for line in listed.splitlines()]
     assert all(row in found for row in (["stop.window", "5"], ["stop.ratio", "0.75"], ["stop.steps", "5"]))

@@ -23,8 +23,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_a_training_run_is_exported(archgrad, model):
-    code, out, _ = archgrad("export", model.parent, "-o", "net.pt2")
-    assert code == 0
+    out = archgrad.run("export", model.parent, "-o", "net.pt2")
     assert out.splitlines()[:-1] == ["net.pt2"]
     assert out.splitlines()[-1].startswith("the outputs differ from PyTorch's by at most ")
     assert sorted(path.name for path in Path().iterdir()) == ["net.pt2", "run"]
@@ -57,7 +56,7 @@ def test_a_failed_export_leaves_the_old_file(archgrad, model, monkeypatch):
     assert "the exported model differs from the PyTorch one by" in err
     assert Path("net.pt2").read_bytes() == b"the old one"
     assert len(list(Path().iterdir())) == 2
-    assert archgrad("export", model, "-o", "net.pt2", "--tolerance", "100")[0] == 0
+    archgrad.run("export", model, "-o", "net.pt2", "--tolerance", "100")
     assert Path("net.pt2").read_bytes() == b"new"
 
 
@@ -65,9 +64,9 @@ def test_missing_libraries_are_named(archgrad, model, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name.startswith("onnx") else find(name))
     sentence = "ONNX needs {}; install them with `pip install 'archgrad[export]'`."
-    assert sentence.format("onnx, onnxscript, onnxruntime") in archgrad("export", model, "-o", "net.onnx")[2]
+    assert sentence.format("onnx, onnxscript, onnxruntime") in archgrad.error("export", model, "-o", "net.onnx")
     Path("image.png").touch()
-    assert sentence.format("onnxruntime") in archgrad("predict", "net.onnx", "image.png")[2]
+    assert sentence.format("onnxruntime") in archgrad.error("predict", "net.onnx", "image.png")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ TINY = ["--channels", 2, "--cells", 1, "--limit", 80, "--batch-size", 20, "--epo
 
 
 def test_the_diagnosis_leads_and_the_next_steps_follow(archgrad: Any) -> None:
-    code, out, err = archgrad("search", *TINY, "--out", "run")
-    assert code == 0, err
+    out = archgrad.run("search", *TINY, "--out", "run")
     assert out.splitlines()[0] == "loading PyTorch"
     ending = out[out.index("diagnosis: ") :].splitlines()
     assert ending[0] == "diagnosis: too early"
@@ -29,9 +28,7 @@ def test_the_diagnosis_leads_and_the_next_steps_follow(archgrad: Any) -> None:
 
 
 def test_json_has_the_same(archgrad: Any) -> None:
-    code, out, err = archgrad("search", *TINY, "--out", "run", "--json")
-    assert code == 0, err
-    found = json.loads(out)
+    found = json.loads(archgrad.run("search", *TINY, "--out", "run", "--json"))
     assert found["diagnosis"]["verdict"] == "too early"
     genotype = ag.Genotype.parse(found["genotype"])
     space = ag.spaces.NASBench201()
@@ -41,16 +38,13 @@ def test_json_has_the_same(archgrad: Any) -> None:
 
 @pytest.mark.parametrize(("space", "size"), [("s1", "36 channels and 20 cells"), ("nasbench1shot1-1", "128 channels")])
 def test_each_space_is_compared_at_its_own_size(archgrad: Any, space: str, size: str) -> None:
-    code, out, err = archgrad("search", "--space", space, *TINY, "--cells", 3)
-    assert code == 0, err
-    assert f"at the size of published results, {size}" in out
+    assert f"at the size of published results, {size}" in archgrad.run("search", "--space", space, *TINY, "--cells", 3)
 
 
 def test_of_stages_the_last_is_the_searched_size(archgrad: Any) -> None:
     stages = ["--set", "progressive.cells=1,1,2", "--set", "progressive.keep=5,4,3"]
     options = ["--set", "schedule.warmup_epochs=0", "--channels", 2, "--limit", 80, "--batch-size", 20, "--epochs", 1]
-    code, out, err = archgrad("search", "--space", "nasbench201", "--method", "p-darts", *stages, *options)
-    assert code == 0, err
+    out = archgrad.run("search", "--space", "nasbench201", "--method", "p-darts", *stages, *options)
     assert "as searched, 2 channels and 2 cells" in out
     assert "stage 3 of 3: " in out
 

@@ -26,8 +26,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_fit_says_what_it_found_and_exports_it(archgrad, planned, tmp_path):
-    code, out, err = archgrad(*SMALL, "--model", "net.onnx")
-    assert code == 0, err
+    out = archgrad.run(*SMALL, "--model", "net.onnx")
     assert "80 images of 10 classes at 8×8 pixels" in out
     assert "lr = " not in out
     lines = dict(line.split(maxsplit=1) for line in out.splitlines()[-9:])
@@ -36,7 +35,7 @@ def test_a_fit_says_what_it_found_and_exports_it(archgrad, planned, tmp_path):
     assert lines["report"] == "runs/fit-seed0/report.html"
     assert lines["model"] == f"runs/fit-seed0/model, {tmp_path / 'net.onnx'}"
     assert ag.Model.load("runs/fit-seed0").classes == tuple("0123456789")
-    assert archgrad("predict", "net.onnx", *_picture(tmp_path))[0] == 0
+    archgrad.run("predict", "net.onnx", *_picture(tmp_path))
     request = json.loads(Path("runs/fit-seed0", FIT).read_text())["request"]
     assert request["target"] == str(tmp_path / "net.onnx")
 
@@ -58,9 +57,7 @@ def test_a_killed_fit_is_resumed_from_elsewhere(archgrad, planned, tmp_path, mon
     killer.part = "nothing"
     assert archgrad(*command)[0] == 2  # not empty
     monkeypatch.chdir("/")
-    code, out, err = archgrad("resume", tmp_path / "run", "--json")
-    assert code == 0, err
-    assert json.loads(out)["files"] == [str(tmp_path / "model")]
+    assert json.loads(archgrad.run("resume", tmp_path / "run", "--json"))["files"] == [str(tmp_path / "model")]
     assert ag.Model.load(tmp_path / "model").classes == ("bright", "dark")
 
 
@@ -86,15 +83,14 @@ def test_a_killed_fit_is_resumed_from_elsewhere(archgrad, planned, tmp_path, mon
 def test_mistakes_leave_nothing_behind(archgrad, planned, tmp_path, options, message):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("mine")
-    code, _, err = archgrad(*SMALL, *options)
-    assert code == 2
+    err = archgrad.error(*SMALL, *options)
     assert message in " ".join(err.split())
     assert [path.name for path in tmp_path.rglob("*")] == ["full", "file"]
     assert (tmp_path / "full" / "file").read_text() == "mine"
 
 
 def test_a_fit_is_a_run_for_other_commands(archgrad, planned):
-    assert archgrad(*SMALL, "--out", "run")[0] == 0
+    archgrad.run(*SMALL, "--out", "run")
     shown = {
         "inspect": "training accuracy",
         "plot": "train: train_accuracy",
@@ -102,10 +98,8 @@ def test_a_fit_is_a_run_for_other_commands(archgrad, planned):
         "draw": "(output)",
     }
     for command, text in shown.items():
-        code, out, err = archgrad(command, "run")
-        assert code == 0, err
-        assert text in out
-    assert archgrad("train", "run", "--epochs", 1, "--channels", 2, "--cells", 1, "--threads", 1)[0] == 0
+        assert text in archgrad.run(command, "run")
+    archgrad.run("train", "run", "--epochs", 1, "--channels", 2, "--cells", 1, "--threads", 1)
 
 
 def test_class_weights_are_an_option(archgrad, planned, tmp_path):
@@ -125,16 +119,14 @@ def test_a_regression_from_the_command_line(archgrad, planned, tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (70, 8, 8), dtype=np.uint8)
     np.savez("light.npz", x_train=pixels, y_train=pixels.mean((1, 2)) / 25 - 5)
     command = ("fit", "--data", "npz:light.npz", "--task", "regression", "--set", "task.delta=0.5", "--threads", 1)
-    code, out, err = archgrad(*command, "-o", "run")
-    assert code == 0, err
+    out = archgrad.run(*command, "-o", "run")
     assert any(line.startswith("rmse ") and "on 14 test images (95 % interval" in line for line in out.splitlines())
     assert "accuracy" not in out
     assert "reaches a test rmse of" in Path("run", "report.html").read_text()
     for words, text in {("inspect", "run"): "rmse", ("plot", "run"): "train_rmse", ("resume", "run"): "rmse"}.items():
-        code, out, err = archgrad(*words)
-        assert (code, text in out) == (0, True), err + out
+        assert text in archgrad.run(*words)
     picture = write_images(tmp_path / "pictures", 1) / "dark" / "0.png"
-    assert "numbers" in archgrad("predict", "run/model", picture, "--json")[1]
+    assert "numbers" in archgrad.run("predict", "run/model", picture, "--json")
     code, _, err = archgrad("fit", "--data", "npz:light.npz", "--task", "multilabel", "-o", "other")
     assert (code, "the task multilabel needs [N, labels]" in " ".join(err.split())) == (2, True)
     assert not Path("other").exists()

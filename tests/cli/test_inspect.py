@@ -66,7 +66,7 @@ def test_it_says_in_plain_words_what_is_wrong(archgrad):
     assert "\ndecided 21 %\ndarts on nasbench201, digits, seed 0: 5 of 12 epochs\n" in out
     assert f"\n{SKIPS}\n" in out
     assert "skip_share" not in out
-    out = archgrad("inspect", run, "--all")[1]
+    out = archgrad.run("inspect", run, "--all")
     table = [line.split() for line in out.splitlines() if line.startswith(("          ", "skip_share", "movement"))]
     assert table == [
         ["epoch", "1", "epoch", "3", "epoch", "5"],
@@ -82,9 +82,7 @@ def test_it_says_in_plain_words_what_is_wrong(archgrad):
 
 def test_it_says_it_as_json(archgrad):
     run = made("run", history([0.0] * 4), epochs=8)
-    code, out, _ = archgrad("inspect", run, "--json", "--out", "curves.png")
-    assert code == 0
-    found = json.loads(out)
+    found = json.loads(archgrad.run("inspect", run, "--json", "--out", "curves.png"))
     assert found["diagnosis"]["verdict"] == "healthy"
     assert found["diagnosis"]["since"] is None
     assert found["diagnosis"]["evidence"]["alignment"] == pytest.approx(0.031)
@@ -115,34 +113,32 @@ def test_a_picture_that_cannot_be_kept_in_the_run_is_no_error(archgrad):
 
 def test_records_without_measures_and_no_records(archgrad):
     bare = made("bare", [{"epoch": 1, "genotype": CONVS}, {"epoch": 2, "genotype": CONVS}])
-    code, out, _ = archgrad("inspect", bare)
-    assert code == 0
-    assert "diagnosis: too early" in out
-    code, out, _ = archgrad("inspect", made("new", [], epochs=3))
-    assert (code, out) == (0, "darts on nasbench201, digits, seed 0: no epoch of 3 is finished\n")
+    assert "diagnosis: too early" in archgrad.run("inspect", bare)
+    assert (
+        archgrad.run("inspect", made("new", [], epochs=3))
+        == "darts on nasbench201, digits, seed 0: no epoch of 3 is finished\n"
+    )
 
 
 def test_of_a_search_in_stages_the_last_is_judged(archgrad):
     first = [dict(record, stage=1) for record in history([1.0] * 4)]
     second = [dict(record, stage=2, epoch=record["epoch"] + 4) for record in history([0.0] * 3)]
     run = made("run", first + second, "p-darts", epochs=4, more="[set.progressive]\nkeep = [8, 5, 3]\n")
-    code, out, _ = archgrad("inspect", run)
-    assert code == 0
+    out = archgrad.run("inspect", run)
     assert "seed 0: 7 of 12 epochs\n" in out
     assert "diagnosis: healthy" in out
-    assert "epoch 5      epoch 6      epoch 7" in archgrad("inspect", run, "--all")[1]
+    assert "epoch 5      epoch 6      epoch 7" in archgrad.run("inspect", run, "--all")
 
 
 def test_of_a_stopped_run_the_architecture_that_it_returned_is_shown(archgrad):
     records = history([*COLLAPSING, 5 / 6, 5 / 6])
     records[-1]["stopped_to"] = 3
     run = made("run", records, epochs=12)
-    code, out, err = archgrad("inspect", run)
-    assert code == 0, err
+    out = archgrad.run("inspect", run)
     assert "stopped at epoch 7, architecture of epoch 3:\n" in out
     assert f"\n{CONVS}\n" in out
     assert SKIPS not in out
-    found = json.loads(archgrad("inspect", run, "--json")[1])
+    found = json.loads(archgrad.run("inspect", run, "--json"))
     assert (found["stopped_to"], found["genotype"]) == (3, CONVS)
 
 
@@ -151,14 +147,14 @@ def test_of_a_stopped_run_the_architecture_that_it_returned_is_shown(archgrad):
 )
 def test_nobody_is_told_to_do_what_the_run_does(archgrad, method, there):
     run = made("run", history(COLLAPSING), method, epochs=12)
-    out = archgrad("inspect", run)[1]
+    out = archgrad.run("inspect", run)
     assert ("+layer-alignment" in out, "--method gaea" in out) == there
 
 
 def test_after_a_switch_nobody_is_told_to_switch(archgrad):
     records = history(COLLAPSING)
     records[1]["switched_from"] = 4
-    out = archgrad("inspect", made("run", records, epochs=12))[1]
+    out = archgrad.run("inspect", made("run", records, epochs=12))
     assert ("+layer-alignment" in out, "--method gaea" in out) == (False, True)
 
 
@@ -185,22 +181,19 @@ def test_mistakes_exit_with_2_and_a_sentence(archgrad, arguments, sentence):
 
 
 def test_it_compares_the_layers_and_keeps_it_in_the_run(archgrad):
-    assert archgrad("search", "--method", "darts", *TINY, "--cells", 2, "--epochs", 1, "--out", "run")[0] == 0
-    code, out, err = archgrad("inspect", "run", "--layers", "--batches", 2)
-    assert code == 0, err
+    archgrad.run("search", "--method", "darts", *TINY, "--cells", 2, "--epochs", 1, "--out", "run")
+    out = archgrad.run("inspect", "run", "--layers", "--batches", 2)
     assert out.splitlines()[0] == "after epoch 1, mean of 2 batches; cosines between the cells of a stage"
     assert [line.split()[:2] for line in out.splitlines()[2:]] == [["2x8x8", "2"], ["4x4x4", "2"], ["8x2x2", "2"]]
     found = json.loads(Path("run/layers.json").read_text())
-    code, out, _ = archgrad("inspect", "run", "--layers", "--batches", 2, "--json")
+    out = archgrad.run("inspect", "run", "--layers", "--batches", 2, "--json")
     assert json.loads(out) == found
     assert found["stages"][0]["cells"] == 2
 
 
 def test_a_space_without_two_cells_alike_has_no_layers_to_compare(archgrad):
-    assert archgrad("search", "--method", "darts", *TINY, "--cells", 1, "--epochs", 1, "--out", "run")[0] == 0
-    code, _, err = archgrad("inspect", "run", "--layers")
-    assert code == 2
-    assert "no two of the 3 cells have the same shape" in err
+    archgrad.run("search", "--method", "darts", *TINY, "--cells", 1, "--epochs", 1, "--out", "run")
+    assert "no two of the 3 cells have the same shape" in archgrad.error("inspect", "run", "--layers")
 
 
 @pytest.fixture
@@ -230,15 +223,13 @@ def test_a_search_warns_on_standard_error(archgrad, sick):
 
 def test_a_search_stops_and_says_why(archgrad, sick):
     options = ["--method", "darts", *TINY, "--cells", 1, "--epochs", 4, "--out", "run", "--on-collapse", "stop"]
-    code, out, err = archgrad("search", *options)
-    assert code == 0, err
+    out = archgrad.run("search", *options)
     assert "the search was collapsing after epoch 2; the architecture is that of epoch 1." in out
     summary = json.loads(Path("run/summary.json").read_text())
     assert summary["last_epoch"]["epoch"] == 2
     assert summary["on_collapse"] == "stop"
     before = Path("run/metrics.jsonl").read_text()
-    code, out, err = archgrad("inspect", "run", "--discretization")
-    assert code == 0, err
+    out = archgrad.run("inspect", "run", "--discretization")
     assert out.splitlines()[0].startswith("after epoch 2, ")
     assert out.splitlines()[1].startswith("  with the mixture of epoch 2        ")
     assert out.splitlines()[2].startswith("  with one architecture of epoch 1   ")
@@ -246,11 +237,9 @@ def test_a_search_stops_and_says_why(archgrad, sick):
     assert found["genotype"] == summary["genotype"]
     for name in ("mixture_accuracy", "discrete_accuracy"):
         assert found[name] == pytest.approx(summary["last_epoch"][name])
-    out = archgrad("inspect", "run")[1]
+    out = archgrad.run("inspect", "run")
     assert f"\n{summary['genotype']}\n" in out.partition("stopped at epoch 2, architecture of epoch 1:\n")[2]
-    code, again, err = archgrad("resume", "run", "--json")
-    assert code == 0, err
-    assert json.loads(again)["genotype"] == summary["genotype"]
+    assert json.loads(archgrad.run("resume", "run", "--json"))["genotype"] == summary["genotype"]
     assert Path("run/metrics.jsonl").read_text() == before
 
 
@@ -260,8 +249,8 @@ def test_a_search_switches_and_resumes(archgrad, sick):
     assert code == 0, err
     assert "warning: going back to epoch 1, and continuing from there with LayerAlignment" in err
     assert json.loads(Path("run/summary.json").read_text())["switched"] == {"from": 2, "to": 1}
-    assert archgrad("resume", "run")[0] == 0
-    assert archgrad("inspect", "run", "--discretization")[0] == 0
+    archgrad.run("resume", "run")
+    archgrad.run("inspect", "run", "--discretization")
 
 
 @pytest.fixture(scope="module")
@@ -273,10 +262,7 @@ def kept(tmp_path_factory) -> Path:
 @pytest.fixture
 def run(archgrad, kept) -> Path:
     if not kept.exists():
-        code, _, _ = archgrad(
-            "search", "--method", "idarts", "--set", "schedule.inner_steps=1", *ONE_EPOCH, "--out", kept
-        )
-        assert code == 0
+        archgrad.run("search", "--method", "idarts", "--set", "schedule.inner_steps=1", *ONE_EPOCH, "--out", kept)
     return Path(shutil.copytree(kept, "run"))
 
 
@@ -299,11 +285,9 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def test_it_says_how_far_a_run_has_come(archgrad, run):
-    code, out, _ = archgrad("inspect", run)
-    assert code == 0
-    assert "idarts on nasbench201, digits, seed 0: 1 of 1 epochs\n" in out
-    assert "contraction" in archgrad("inspect", run, "--all")[1]
-    code, out, _ = archgrad("inspect", run, "--json")
+    assert "idarts on nasbench201, digits, seed 0: 1 of 1 epochs\n" in archgrad.run("inspect", run)
+    assert "contraction" in archgrad.run("inspect", run, "--all")
+    out = archgrad.run("inspect", run, "--json")
     assert json.loads(out)["last_epoch"]["epoch"] == 1
 
 
@@ -320,7 +304,7 @@ def test_it_compares_gradients_and_leaves_the_run_as_it_was(archgrad, run, short
     found = json.loads((run / "hypergradient.json").read_text())
     assert found["estimates"]["first order"]["second_share"] == 0
     assert found["lambda_min"] < found["lambda_max"]
-    code, out, _ = archgrad("inspect", run, "--hypergradient", "--batches", 2, "--steps", 2, "--json")
+    out = archgrad.run("inspect", run, "--hypergradient", "--batches", 2, "--steps", 2, "--json")
     assert json.loads(out) == found
 
 
@@ -336,11 +320,10 @@ def test_a_comparison_that_cannot_be_kept_is_still_shown(archgrad, run, short):
 @pytest.mark.parametrize("method", ["gaea", "gaea-pc-darts"])
 def test_it_measures_what_discretization_costs(archgrad, method):
     options = ["--method", method, *ONE_EPOCH, "--channels", 4, "--set", "schedule.warmup_epochs=0", "--out", "run"]
-    assert archgrad("search", *options)[0] == 0
+    archgrad.run("search", *options)
     run = Path("run")
     before = contents(run)
-    code, out, _ = archgrad("inspect", run, "--discretization")
-    assert code == 0
+    out = archgrad.run("inspect", run, "--discretization")
     held = "held-out images"
     assert f"on {12 if method == 'gaea' else 60} {held}:" in out
     after = contents(run)
@@ -351,7 +334,7 @@ def test_it_measures_what_discretization_costs(archgrad, method):
     assert found["mixture_accuracy"] == pytest.approx(last["mixture_accuracy"])
     assert found["discrete_accuracy"] == pytest.approx(last["discrete_accuracy"])
     assert found["drop"] == pytest.approx(found["mixture_accuracy"] - found["discrete_accuracy"])
-    code, out, _ = archgrad("inspect", run, "--discretization", "--json")
+    out = archgrad.run("inspect", run, "--discretization", "--json")
     assert json.loads(out) == found
 
 
@@ -367,8 +350,7 @@ def test_a_run_stopped_within_an_epoch_is_measured_as_it_stands(archgrad, run, m
         self.alpha["cell"][:, 3] = 1.0  # now nor_conv_3x3 everywhere, whatever the last epoch ended with
 
     monkeypatch.setattr(SearchState, "restore", within)
-    code, out, _ = archgrad("inspect", run, "--discretization")
-    assert code == 0
+    out = archgrad.run("inspect", run, "--discretization")
     assert out.startswith("after epoch 0 and 3 steps, shared weights on 60 held-out images:")
     assert out.count("nor_conv_3x3") == 6
 
@@ -378,7 +360,7 @@ def test_an_interrupted_run_is_not_asked_for_what_is_derived_once(archgrad, monk
     from archgrad.loop.state import SearchState
 
     options = ["--method", "darts-pt", *ONE_EPOCH, "--set", "discretizer.tune_epochs=0", "--out", "run"]
-    assert archgrad("search", *options)[0] == 0
+    archgrad.run("search", *options)
     restore = SearchState.restore
 
     def within(self, saved):
@@ -387,9 +369,7 @@ def test_an_interrupted_run_is_not_asked_for_what_is_derived_once(archgrad, monk
 
     monkeypatch.setattr(SearchState, "restore", within)
     monkeypatch.setattr(Perturbation, "select", lambda *_: pytest.fail("the selection ran"))
-    code, out, err = archgrad("inspect", "run", "--discretization")
-    assert code == 0, err
-    assert out.startswith("after epoch 0 and 1 steps")
+    assert archgrad.run("inspect", "run", "--discretization").startswith("after epoch 0 and 1 steps")
 
 
 def test_estimates_are_compared_only_where_they_know_the_steps_of_the_weights() -> None:
@@ -401,7 +381,6 @@ def test_estimates_are_compared_only_where_they_know_the_steps_of_the_weights() 
 
 
 def test_an_estimate_with_a_state_is_compared_from_where_the_run_has_come(archgrad, short):
-    assert archgrad("search", "--method", "darts", "--hypergradient", "soba", *ONE_EPOCH, "--out", "run")[0] == 0
-    code, out, err = archgrad("inspect", "run", "--hypergradient", "--batches", 1, "--steps", 1, "--json")
-    assert code == 0, err
+    archgrad.run("search", "--method", "darts", "--hypergradient", "soba", *ONE_EPOCH, "--out", "run")
+    out = archgrad.run("inspect", "run", "--hypergradient", "--batches", 1, "--steps", 1, "--json")
     assert json.loads(out)["estimates"]["this run's"]["second_share"] > 0

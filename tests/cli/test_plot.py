@@ -23,8 +23,7 @@ def runs(archgrad, kept) -> list[Path]:
     for method, seed in (("gaea", 0), ("gaea", 1), ("gdas", 0)):
         out = kept / f"{method}-{seed}"
         if not out.exists():
-            code, _, err = archgrad("search", "--method", method, "--seed", seed, "--epochs", 2, *TINY, "--out", out)
-            assert code == 0, err
+            archgrad.run("search", "--method", method, "--seed", seed, "--epochs", 2, *TINY, "--out", out)
         made.append(Path(shutil.copytree(out, out.name)))
     unfinished = made[1] / "metrics.jsonl"
     unfinished.write_text(unfinished.read_text().splitlines()[0] + "\n")
@@ -33,10 +32,8 @@ def runs(archgrad, kept) -> list[Path]:
 
 def test_what_differs_in_a_setting_is_another_line(archgrad, runs):
     for out, *options in (("other", "--set", "arch_optimizer.lr=0.2"), ("bilevel", "--set", "schedule.level=bilevel")):
-        code, _, err = archgrad("search", "--method", "gaea", *options, "--epochs", 2, *TINY, "--out", out)
-        assert code == 0, err
-    code, out, err = archgrad("plot", runs[0], "other", "bilevel", "--measure", "entropy")
-    assert code == 0, err
+        archgrad.run("search", "--method", "gaea", *options, "--epochs", 2, *TINY, "--out", out)
+    out = archgrad.run("plot", runs[0], "other", "bilevel", "--measure", "entropy")
     assert [line.partition(":")[0] for line in out.splitlines()[:-1]] == [
         "gaea (alpha_budget=always, arch_optimizer.lr=0.1, schedule.level=single)",
         "gaea (alpha_budget=published, arch_optimizer.lr=0.2, schedule.level=single)",  # a rate that is not scaled
@@ -45,21 +42,20 @@ def test_what_differs_in_a_setting_is_another_line(archgrad, runs):
 
 
 def test_one_run_is_no_two_seeds(archgrad, runs):
-    code, _, err = archgrad("plot", runs[0], runs[1], runs[0], "--measure", "entropy")
-    assert code == 2
-    assert "are the same search with the same seed; leave one of them out" in err
+    assert "are the same search with the same seed; leave one of them out" in archgrad.error(
+        "plot", runs[0], runs[1], runs[0], "--measure", "entropy"
+    )
 
 
 def test_it_draws_a_line_for_each_method_over_the_epochs_its_seeds_share(archgrad, runs):
-    code, out, err = archgrad("plot", *runs, "--measure", "entropy", "-o", "curves.svg")
-    assert code == 0, err
+    out = archgrad.run("plot", *runs, "--measure", "entropy", "-o", "curves.svg")
     picture = Path("curves.svg").read_bytes()
     assert b"<svg" in picture
     assert out.splitlines()[0].startswith("gaea: ")
     assert "(95 % interval of the mean; standard deviation " in out.splitlines()[0]
     assert ", n = 2) after epoch 1" in out.splitlines()[0]
     assert "after epoch 2" in out.splitlines()[1]
-    code, out, _ = archgrad("plot", *runs, "--measure", "entropy", "-o", "curves.svg", "--json")
+    out = archgrad.run("plot", *runs, "--measure", "entropy", "-o", "curves.svg", "--json")
     curves = json.loads(out)
     assert [point["epoch"] for point in curves["gdas"]] == [1, 2]
     values = [json.loads((run / "metrics.jsonl").read_text().splitlines()[0])["entropy"] for run in runs[:2]]
@@ -77,23 +73,22 @@ def test_it_draws_a_line_for_each_method_over_the_epochs_its_seeds_share(archgra
 
 @pytest.mark.parametrize("suffix", ["png", "pdf"])
 def test_other_formats(archgrad, runs, suffix, monkeypatch):
-    assert archgrad("plot", runs[0], "--measure", "train_loss", "-o", f"curves.{suffix}")[0] == 0
+    archgrad.run("plot", runs[0], "--measure", "train_loss", "-o", f"curves.{suffix}")
     picture = Path(f"curves.{suffix}").read_bytes()
     assert len(picture) > 1000
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1000000000")  # as if it were drawn long ago
-    assert archgrad("plot", runs[0], "--measure", "train_loss", "-o", f"curves.{suffix}")[0] == 0
+    archgrad.run("plot", runs[0], "--measure", "train_loss", "-o", f"curves.{suffix}")
     assert Path(f"curves.{suffix}").read_bytes() == picture
 
 
 def test_a_measure_of_one_epoch_is_seen(archgrad, runs):
     for measure in ("mixture_accuracy", "discrete_accuracy"):
-        assert archgrad("plot", runs[0], "--measure", measure, "-o", f"{measure}.svg")[0] == 0
+        archgrad.run("plot", runs[0], "--measure", measure, "-o", f"{measure}.svg")
     assert Path("mixture_accuracy.svg").read_text().count("<use") > 0
 
 
 def test_the_loss_of_the_architecture_on_one_level_and_on_two_is_one_plot(archgrad, runs):
-    code, out, err = archgrad("plot", runs[0], runs[2], "--measure", "arch_loss")
-    assert code == 0, err
+    out = archgrad.run("plot", runs[0], runs[2], "--measure", "arch_loss")
     assert [line.partition(":")[0] for line in out.splitlines()[:-1]] == ["gaea", "gdas"]
 
 
@@ -104,20 +99,14 @@ def test_mistakes_are_sentences(archgrad, runs, tmp_path):
         ([tmp_path], "is not a run directory"),
         ([runs[0], "--measure", "entropy", "-o", "gaea-0/config.toml/curves.svg"], "cannot be written"),
     ):
-        code, _, err = archgrad("plot", *options)
-        assert code == 2
-        assert sentence in err
+        assert sentence in archgrad.error("plot", *options)
     (runs[0] / "metrics.jsonl").write_text("")
-    code, _, err = archgrad("plot", runs[0], "--measure", "entropy")
-    assert code == 2
-    assert "no epoch of gaea-0 is finished" in err
+    assert "no epoch of gaea-0 is finished" in archgrad.error("plot", runs[0], "--measure", "entropy")
 
 
 def test_without_matplotlib_it_says_what_to_install(archgrad, runs, monkeypatch):
     monkeypatch.setattr("archgrad.report.figure.find_spec", lambda name: None)
-    code, _, err = archgrad("plot", runs[0], "--measure", "entropy")
-    assert code == 2
-    assert "pip install 'archgrad[plot]'" in err
+    assert "pip install 'archgrad[plot]'" in archgrad.error("plot", runs[0], "--measure", "entropy")
 
 
 def renamed(run: Path, **measures: float) -> Path:
@@ -130,22 +119,16 @@ def renamed(run: Path, **measures: float) -> Path:
 def test_without_a_measure_it_is_the_oracle_that_all_runs_have(archgrad, runs):
     test, valid = "oracle_cifar10_test_200ep", "oracle_cifar10_valid_200ep"
     first, _, other = runs
-    code, out, _ = archgrad("plot", first, other)
-    assert code == 0
-    assert out.startswith("gaea: heldout_accuracy ")
+    assert archgrad.run("plot", first, other).startswith("gaea: heldout_accuracy ")
     renamed(first, **{test: 91.0}), renamed(other, **{test: 92.0, valid: 89.0})
-    code, out, _ = archgrad("plot", first, other)
-    assert code == 0
-    assert out.splitlines()[0].startswith(f"gaea: {test} 91 after epoch")
+    assert archgrad.run("plot", first, other).splitlines()[0].startswith(f"gaea: {test} 91 after epoch")
 
 
 def test_accuracies_of_two_kinds_are_not_drawn_together(archgrad, runs):
     first, _, other = runs
     renamed(first, oracle_cifar10_test_200ep=91.0), renamed(other, oracle_cifar10_valid_200ep=89.0)
-    code, _, err = archgrad("plot", first, other)
-    assert code == 2
+    err = archgrad.error("plot", first, other)
     said = " ".join(err.split())
     assert "has oracle_cifar10_test_200ep, and" in said
     assert "has oracle_cifar10_valid_200ep: these cannot be compared; name a --measure that all runs have" in said
-    code, _, err = archgrad("plot", first, other, "--measure", "oracle_cifar10_test_200ep")
-    assert code == 2
+    err = archgrad.error("plot", first, other, "--measure", "oracle_cifar10_test_200ep")

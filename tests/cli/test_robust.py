@@ -35,9 +35,7 @@ TINY = ["--channels", "4", "--cells", "1", "--limit", "40", "--batch-size", "20"
     ],
 )
 def test_absurd_values_are_sentences_and_leave_nothing_behind(archgrad, options, sentence):
-    code, _, err = archgrad("search", *TINY, "--epochs", 1, *options)
-    assert code == 2
-    assert sentence in err
+    assert sentence in archgrad.error("search", *TINY, "--epochs", 1, *options)
     assert not list(Path.cwd().iterdir())
 
 
@@ -64,8 +62,7 @@ def test_damaged_and_hostile_files_are_sentences(way, archgrad, tmp_path):
 
 def test_a_number_beyond_all_floats_is_a_sentence(archgrad):
     Path("big.toml").write_text(f"time_limit = 1{'0' * 400}\n")
-    code, _, err = archgrad("search", "--config", "big.toml", "--dry-run")
-    assert (code, "error: time_limit in big.toml is 1000" in err) == (2, True)
+    assert "error: time_limit in big.toml is 1000" in archgrad.error("search", "--config", "big.toml", "--dry-run")
 
 
 @pytest.mark.parametrize("command", ["status", "compare", "resume", "plot", "draw", "list"])
@@ -83,7 +80,7 @@ def test_run_names_are_shown_escaped(archgrad, tmp_path):
 
 
 def test_another_method_drops_the_settings_of_the_first_and_names_them(archgrad):
-    assert archgrad("search", "--method", "gaea", *TINY, "--epochs", 1, "--seed", 3, "--out", "run")[0] == 0
+    archgrad.run("search", "--method", "gaea", *TINY, "--epochs", 1, "--seed", 3, "--out", "run")
     code, _, err = archgrad("search", "--config", "run/config.toml", "--method", "darts", "--out", "other")
     assert code == 0, err
     assert "dropped: relaxation.skip_zero, arch_optimizer.lr, arch_optimizer.floor" in err
@@ -102,8 +99,7 @@ def test_another_part_drops_the_settings_of_that_part_only(archgrad, tmp_path):
 
 
 def test_a_finished_run_says_that_it_is_finished(archgrad):
-    code, first, _ = archgrad("search", *TINY, "--epochs", 1, "--out", "run", "--json")
-    assert code == 0
+    first = archgrad.run("search", *TINY, "--epochs", 1, "--out", "run", "--json")
     code, second, err = archgrad("resume", "run", "--json")
     assert code == 0
     assert "the search in run is finished" in err
@@ -122,7 +118,7 @@ def test_a_second_interrupt_ends_cleanly_and_the_run_goes_on(archgrad, monkeypat
     code, _, err = archgrad("search", *TINY, "--epochs", 3, "--out", "run")
     assert (code, err) == (130, "stopped.\n")
     monkeypatch.setattr(Run, "_step", step)
-    assert archgrad("resume", "run")[0] == 0
+    archgrad.run("resume", "run")
     assert len(json.loads(Path("run/summary.json").read_text())["last_epoch"]) > 5
 
 
@@ -161,7 +157,6 @@ def test_new_runs_are_named_after_their_data(archgrad, tmp_path):
     for name in ("cats", "dogs"):
         images = numpy.random.default_rng(0).integers(0, 256, (60, 8, 8, 3), dtype=numpy.uint8)
         numpy.savez(tmp_path / f"{name}.npz", x=images, y=numpy.arange(60) % 3)
-        code, _, err = archgrad("search", *TINY, "--epochs", 1, "--data", f"npz:{name}.npz")
-        assert code == 0, err
+        archgrad.run("search", *TINY, "--epochs", 1, "--data", f"npz:{name}.npz")
     found = sorted(path.name for path in Path("runs").iterdir())
     assert found == [f"nasbench201-gaea-largest-npz-{name}-seed0" for name in ("cats", "dogs")]

@@ -32,8 +32,7 @@ def searched(tmp_path_factory) -> Path:
 
 def test_a_search_is_repeated_and_its_cost_is_told(archgrad, searched, tmp_path):
     run = shutil.copytree(searched, tmp_path / "run")
-    code, out, err = archgrad("select", run, "--searches", 2, *TRAINING, "--out", "new")
-    assert code == 0, err
+    out = archgrad.run("select", run, "--searches", 2, *TRAINING, "--out", "new")
     again = tmp_path / "run-again-seed1"
     seconds = [json.loads((one / "summary.json").read_text())["seconds"] for one in (run, again)]
     assert json.loads((tmp_path / "new" / "selection.json").read_text())["search_seconds"] == {
@@ -43,21 +42,18 @@ def test_a_search_is_repeated_and_its_cost_is_told(archgrad, searched, tmp_path)
     assert "searching with seed 1" in out
     assert "selected: |" in out
     before = (again / "metrics.jsonl").read_bytes()
-    code, out, err = archgrad("select", run, "--searches", 2, *TRAINING, "--epochs", 1)
-    assert code == 0, err
+    out = archgrad.run("select", run, "--searches", 2, *TRAINING, "--epochs", 1)
     assert "searching" not in out  # it is there already
     assert (again / "metrics.jsonl").read_bytes() == before
 
 
 def test_a_protocol_repeats_the_search_and_says_what_differs(archgrad, searched, tmp_path):
     run = shutil.copytree(searched, tmp_path / "run")
-    code, _, err = archgrad("select", run, "--protocol", "gaea", *TRAINING)
-    assert code == 2
+    err = archgrad.error("select", run, "--protocol", "gaea", *TRAINING)
     assert "but the data has none; give them (--test)" in " ".join(err.split())
     assert [path.name for path in tmp_path.iterdir()] == ["run"]  # told before any search
     line = ("--protocol", "gaea", "--test", unseen(tmp_path), *TRAINING, "--out", "new")
-    code, out, err = archgrad("select", run, *line)
-    assert code == 0, err
+    out = archgrad.run("select", run, *line)
     assert all((tmp_path / f"run-again-seed{seed}").is_dir() for seed in (1, 2, 3, 4))
     assert "protocol gaea: each of 5 searches trained once in full, and the best one with 10 fresh seeds" in out
     assert "not the published protocol (seeds: 1 instead of 10, preset: quick instead of one of a paper)\n" in out
@@ -67,9 +63,7 @@ def test_a_protocol_repeats_the_search_and_says_what_differs(archgrad, searched,
     assert "held_out = 0\n" in config or "held_out = 0.0\n" in config
     content = json.loads((tmp_path / "new" / "selection.json").read_text())
     assert "heldout" not in content["final"]
-    code, out, err = archgrad("resume", "new", "--json")
-    assert code == 0, err
-    again = json.loads(out)
+    again = json.loads(archgrad.run("resume", "new", "--json"))
     assert [again[name] for name in ("protocol", "departures")] == [
         "gaea",
         ["seeds: 1 instead of 10", "preset: quick instead of one of a paper"],
@@ -79,8 +73,7 @@ def test_a_protocol_repeats_the_search_and_says_what_differs(archgrad, searched,
 
 def test_amended_tells_lowest_and_highest(archgrad, tmp_path):
     line = ("--protocol", "amended", "--test", unseen(tmp_path), *TRAINING, "--seeds", 2)
-    code, out, err = archgrad("select", CELL, OTHER, *line)
-    assert code == 0, err
+    out = archgrad.run("select", CELL, OTHER, *line)
     assert "not the published protocol (searches: 2 instead of 5, seeds: 2 instead of 3, preset: quick" in out
     (told,) = [line for line in out.splitlines() if line.startswith("test accuracy") and "highest" in line]
     assert told.count("±") == 4
@@ -99,8 +92,7 @@ def unseen(folder: Path) -> str:
 def test_another_search_in_the_place_of_the_repeated_one(archgrad, searched, tmp_path):
     run = shutil.copytree(searched, tmp_path / "run")
     again = shutil.copytree(searched, tmp_path / "run-again-seed1")
-    code, _, err = archgrad("select", run, "--searches", 2, *TRAINING)
-    assert code == 2
+    err = archgrad.error("select", run, "--searches", 2, *TRAINING)
     assert "holds another search than --searches would repeat; rename or remove it" in " ".join(err.split())
     assert (again / "config.toml").read_bytes() == (run / "config.toml").read_bytes()
 
@@ -113,9 +105,8 @@ def test_a_killed_selection_is_resumed(archgrad, tmp_path, monkeypatch):
     code, _, err = archgrad("select", CELL, OTHER, *TRAINING, "--out", "run")
     assert (code, err.rpartition("; ")[2]) == (130, "continue with `archgrad resume run`.\n")
     killer.part = "nothing"
-    code, out, err = archgrad("resume", "run", "--json")
-    assert code == 0, err
-    whole = json.loads(archgrad("select", CELL, OTHER, *TRAINING, "--out", "whole", "--json")[1])
+    out = archgrad.run("resume", "run", "--json")
+    whole = json.loads(archgrad.run("select", CELL, OTHER, *TRAINING, "--out", "whole", "--json"))
     resumed = json.loads(out)
     assert [one["heldout"] for one in resumed["final"]["seeds"]] == [one["heldout"] for one in whole["final"]["seeds"]]
     assert resumed["search_seconds"] == {}
@@ -138,8 +129,7 @@ def test_a_killed_selection_is_resumed(archgrad, tmp_path, monkeypatch):
 def test_mistakes_leave_nothing_behind(archgrad, tmp_path, arguments, message):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("mine")
-    code, _, err = archgrad("select", *TRAINING, *arguments)
-    assert code == 2
+    err = archgrad.error("select", *TRAINING, *arguments)
     assert message in " ".join(err.split())
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "full"]
 
@@ -147,6 +137,5 @@ def test_mistakes_leave_nothing_behind(archgrad, tmp_path, arguments, message):
 def test_a_search_that_is_not_finished(archgrad, searched, tmp_path):
     run = shutil.copytree(searched, tmp_path / "run")
     (run / "summary.json").write_text("{}")
-    code, _, err = archgrad("select", run, *TRAINING)
-    assert code == 2
+    err = archgrad.error("select", run, *TRAINING)
     assert "does not say how long the search took" in " ".join(err.split())

@@ -27,8 +27,7 @@ def test_a_regression_is_searched_inspected_and_plotted(
     (tmp_path / "own_numbers.py").write_text(DATA, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     options = ("--data", "own_numbers:Numbers", "--task", "regression", "--set", "task.delta=0.5")
-    code, out, err = archgrad("search", *TINY, *options, "--out", "run")
-    assert code == 0, err
+    out = archgrad.run("search", *TINY, *options, "--out", "run")
     assert "80 images for regression" in out
     assert "held-out rmse" in out
     assert "accuracy" not in out.partition("next")[0]
@@ -40,20 +39,18 @@ def test_a_regression_is_searched_inspected_and_plotted(
         code, out, err = archgrad("inspect", "run", "--json")
     assert code == 0, err
     assert "heldout_rmse" in json.loads(out)["curves"]
-    code, out, err = archgrad("inspect", "run", "--discretization", "--json")
+    out = archgrad.run("inspect", "run", "--discretization", "--json")
     found = json.loads(out)
     assert found["drop"] == pytest.approx(found["discrete_rmse"] - found["mixture_rmse"])
-    assert "rmse" in archgrad("inspect", "run", "--discretization")[1]
-    code, out, err = archgrad("plot", "run", "-o", "curves.svg")
-    assert code == 0, err
-    assert "heldout_rmse" in out
-    assert archgrad("resume", "run")[0] == 0
+    assert "rmse" in archgrad.run("inspect", "run", "--discretization")
+    assert "heldout_rmse" in archgrad.run("plot", "run", "-o", "curves.svg")
+    archgrad.run("resume", "run")
     shutil.copytree("run", "other")
     Path("other/config.toml").write_text(Path("run/config.toml").read_text().replace("seed = 0", "seed = 1"))
     Path("other/metrics.jsonl").write_text(Path("run/metrics.jsonl").read_text().replace('"metric"', '"word"'))
-    code, _, err = archgrad("plot", "run", "other")
-    assert code == 2
-    assert "run has heldout_rmse, and other has train_accuracy: these cannot be compared" in err
+    assert "run has heldout_rmse, and other has train_accuracy: these cannot be compared" in archgrad.error(
+        "plot", "run", "other"
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,15 +63,13 @@ def test_a_regression_is_searched_inspected_and_plotted(
     ],
 )
 def test_a_wrong_task_is_one_sentence(archgrad: Any, options: tuple[str, ...], told: str) -> None:
-    code, _, err = archgrad("search", *TINY, "--limit", 60, *options, "--out", "run")
-    assert code == 2
-    assert told in err
+    assert told in archgrad.error("search", *TINY, "--limit", 60, *options, "--out", "run")
     assert not Path("run").exists()
 
 
 def test_label_smoothing_is_kept_and_changes_the_loss(archgrad: Any) -> None:
     for name, more in (("plain", ()), ("smooth", ("--set", "task.label_smoothing=0.2"))):
-        assert archgrad("search", *TINY, "--limit", 60, *more, "--out", name)[0] == 0
+        archgrad.run("search", *TINY, "--limit", 60, *more, "--out", name)
     assert "label_smoothing = 0.2" in Path("smooth/config.toml").read_text(encoding="utf-8")
     records = [json.loads(Path(f"{name}/metrics.jsonl").read_text().splitlines()[0]) for name in ("plain", "smooth")]
     assert records[0]["train_loss"] != records[1]["train_loss"]

@@ -25,22 +25,18 @@ def engine(monkeypatch) -> InProcess:
 
 
 def test_searches_vote_and_their_architecture_can_be_used(archgrad, engine):
-    code, out, err = archgrad("search", *TINY, "--set", "space.exclude=none", "-o", "run")
-    assert code == 0, err
+    out = archgrad.run("search", *TINY, "--set", "space.exclude=none", "-o", "run")
     assert engine.submitted == RUNS
     assert "2 searches voted" in out
     assert "archgrad train run" in out
     assert "exclude" in Path("run", RUNS[0], "config.toml").read_text()
     genotype = next(line for line in out.splitlines() if line.startswith("|"))
     for command in (["cost", "run"], ["draw", "run", "-o", "cell.svg"]):
-        code, _, err = archgrad(*command)
-        assert code == 0, err
-    code, out, err = archgrad("vote", *(Path("run") / run for run in RUNS), "-o", "voted", "--json")
-    assert code == 0, err
+        archgrad.run(*command)
+    out = archgrad.run("vote", *(Path("run") / run for run in RUNS), "-o", "voted", "--json")
     assert json.loads(out)["genotype"] == genotype
     assert Path("voted", "genotype.json").read_text() == Path("run", "genotype.json").read_text()
-    code, _, err = archgrad("inspect", "run")
-    assert (code, "`archgrad compare run --no-run` reports it" in err) == (2, True)
+    assert "`archgrad compare run --no-run` reports it" in archgrad.error("inspect", "run")
     before = Path("run", RUNS[0], "config.toml").read_text()
     code, _, err = archgrad("vote", Path("run") / RUNS[1], "-o", Path("run") / RUNS[0])
     assert (code, Path("run", RUNS[0], "config.toml").read_text()) == (2, before)
@@ -48,34 +44,31 @@ def test_searches_vote_and_their_architecture_can_be_used(archgrad, engine):
 
 
 def test_the_configuration_of_a_run_votes_with_other_seeds(archgrad, engine):
-    assert archgrad("search", *TINY, "--set", "space.exclude=none", "-o", "run")[0] == 0
-    code, _, err = archgrad("search", "--config", Path("run", RUNS[0], "config.toml"), "--voters", 2, "-o", "again")
-    assert code == 0, err
+    archgrad.run("search", *TINY, "--set", "space.exclude=none", "-o", "run")
+    archgrad.run("search", "--config", Path("run", RUNS[0], "config.toml"), "--voters", 2, "-o", "again")
     assert Path("again", "genotype.json").read_text() == Path("run", "genotype.json").read_text()
 
 
 @pytest.mark.parametrize("command", ["resume", "compare"])
 def test_a_stopped_vote_goes_on(command, archgrad, engine):
-    assert archgrad("search", *TINY, "-o", "whole")[0] == 0
+    archgrad.run("search", *TINY, "-o", "whole")
     shutil.copytree("whole", "run")
     shutil.rmtree(Path("run", RUNS[1]))
     Path("run", "genotype.json").unlink()
     engine.submitted.clear()
-    code, out, err = archgrad(command, "run")
-    assert (code, engine.submitted) == (0, RUNS[1:]), err
+    out = archgrad.run(command, "run")
+    assert engine.submitted == RUNS[1:]
     assert "2 searches voted" in out
     assert Path("run", "genotype.json").read_text() == Path("whole", "genotype.json").read_text()
 
 
 def test_the_time_is_for_all_searches(archgrad, engine, monkeypatch):
     monkeypatch.setattr("archgrad.cli.vote.usable_cores", lambda: 2)
-    code, _, err = archgrad(
+    archgrad.run(
         "search", "--voters", 4, "--time-limit", 0.1, "--channels", 2, "--cells", 1, "--limit", 60, "-o", "run"
     )
-    assert code == 0, err
     assert StudyFolder(Path("run")).plan().common["time_limit"] == pytest.approx(0.05)
 
 
 def test_an_estimate_is_of_one_search(archgrad):
-    code, _, err = archgrad("search", *TINY, "--dry-run")
-    assert (code, "--dry-run estimates one search" in err) == (2, True)
+    assert "--dry-run estimates one search" in archgrad.error("search", *TINY, "--dry-run")

@@ -103,11 +103,9 @@ def test_a_member_of_ones_own_is_used_by_its_import_path(
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "own.txt").write_text("own", encoding="utf-8")
     given = [part for setting in settings for part in ("--set", setting)]
-    code, _, err = archgrad("search", *TINY, option, f"own_members:{name}", *given, "--out", "run")
-    assert code == 0, err
+    archgrad.run("search", *TINY, option, f"own_members:{name}", *given, "--out", "run")
     kept = Path("run/config.toml").read_text(encoding="utf-8")
     assert f"own_members:{name.replace(':', f':{tmp_path}/')}" in kept
-    code, _, err = archgrad("resume", "run")
-    assert code == 0, err
+    archgrad.run("resume", "run")
     if option == "--callback":
         assert '"own_measure": 4.0' in Path("run/metrics.jsonl").read_text(encoding="utf-8")

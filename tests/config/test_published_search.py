@@ -242,39 +242,36 @@ def test_python_searches_as_published(tmp_path: Path, caplog: pytest.LogCaptureF
 def test_the_command_searches_as_published(archgrad: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimate, "step_seconds", lambda *given: 0.01)
     (tmp_path / "paper.toml").write_text('published = true\nmethod = "gaea"\n')
-    code, out, err = archgrad("search", "--config", "paper.toml", "--dry-run", "--json")
-    assert code == 0, err
-    found = json.loads(out)
+    found = json.loads(archgrad.run("search", "--config", "paper.toml", "--dry-run", "--json"))
     assert (found["channels"], found["depth"], found["epochs"], found["batch_size"]) == (16, 5, 25, 64)
     assert found["weight_steps"] == found["arch_steps"] == 25 * 28  # all 1,797 digits
-    code, out, err = archgrad("search", "--method", "gaea", "--published", "--dry-run")
+    out = archgrad.run("search", "--method", "gaea", "--published", "--dry-run")
     assert "as published: 16 channels" in out
     assert "this is digits, 1,797 images, 8×8 pixels" in out
 
 
 def test_the_command_refuses_other_sizes(archgrad: Any, tmp_path: Path) -> None:
-    code, _, err = archgrad("search", "--published", "--epochs", 3)
-    assert (code, "epochs is 3, but published is True (--published)" in err) == (2, True)
+    assert "epochs is 3, but published is True (--published)" in archgrad.error("search", "--published", "--epochs", 3)
     (tmp_path / "paper.toml").write_text("published = true\n[set.weights]\nlr = 0.1\n")
-    code, _, err = archgrad("search", "--config", "paper.toml")
-    assert (code, "the setting 'weights.lr' is given, but published is True" in err) == (2, True)
+    assert "the setting 'weights.lr' is given, but published is True" in archgrad.error(
+        "search", "--config", "paper.toml"
+    )
 
 
 def test_the_list_says_what_published_does_without_timing(archgrad: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimate, "step_seconds", None)  # nothing may be timed
-    code, out, err = archgrad("list", "methods", "gaea", "--space", "nasbench201")
-    assert code == 0, err
+    out = archgrad.run("list", "methods", "gaea", "--space", "nasbench201")
     assert (
         "--published in nasbench201: 16 channels, 5 cells per stage without `none`, 25 epochs, batches of 64; all "
         "50,000 images train weights and α, none is held out; α's rate 0.1, 19,525 α steps\n"
     ) in out
-    _, out, _ = archgrad("list", "methods", "lambda-darts")
+    out = archgrad.run("list", "methods", "lambda-darts")
     assert [line.partition(":")[0] for line in out.splitlines() if line.startswith("--published")] == [
         "--published in nasbench201",
         "--published in darts",
     ]
     for options in (["all", "--markdown"], ["all"]):
-        assert "--published in" not in archgrad("list", "methods", *options)[1]
+        assert "--published in" not in archgrad.run("list", "methods", *options)
 
 
 @pytest.mark.parametrize(

@@ -145,11 +145,10 @@ def test_the_command_line_has_all_of_it(archgrad: Any, tmp_path: Path) -> None:
     tiny = ["--channels", 2, "--cells", 1, "--limit", 48, "--batch-size", 12, "--threads", 1, "--epochs", 1]
     knobs = {"supernet.drop_path": 0.2, "supernet.skip_dropout": 0.4, "weights.weight_decay_end": 0.0027}
     settings = [part for path, value in knobs.items() for part in ("--set", f"{path}={value}")]
-    code, _, err = archgrad("search", *tiny, "--method", "darts", *settings, "--out", "run")
-    assert code == 0, err
+    archgrad.run("search", *tiny, "--method", "darts", *settings, "--out", "run")
     saved = read_config(Path("run/config.toml"))
     assert {path: saved["settings"][path] for path in knobs} == knobs
-    assert archgrad("resume", "run")[0] == 0
+    archgrad.run("resume", "run")
     config = SearchConfig(**saved)
     (tmp_path / "again.toml").write_text(config_to_toml(config))
     assert SearchConfig(**read_config(tmp_path / "again.toml")) == config
@@ -160,7 +159,7 @@ def test_the_command_line_has_all_of_it(archgrad: Any, tmp_path: Path) -> None:
 
 def test_what_is_left_out_is_saved_as_none(archgrad: Any) -> None:
     tiny = ["--channels", 2, "--cells", 1, "--limit", 48, "--batch-size", 12, "--threads", 1, "--epochs", 1]
-    assert archgrad("search", *tiny, "--method", "darts", "--out", "run")[0] == 0
+    archgrad.run("search", *tiny, "--method", "darts", "--out", "run")
     saved = read_config(Path("run/config.toml"))
     for path in ("supernet.drop_path", "supernet.skip_dropout", "weights.weight_decay_end"):
         assert saved["settings"][path] == "none"

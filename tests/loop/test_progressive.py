@@ -519,15 +519,14 @@ def test_the_command_searches_in_stages(archgrad: Any, tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     assert "epoch 1/1" not in out
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == first
-    code, out, err = archgrad("inspect", "run")
-    assert (code, "p-darts on nasbench201, digits, seed 0: 2 of 2 epochs" in out.splitlines()) == (0, True)
-    code, out, err = archgrad("plot", "run", "--measure", "entropy")
-    assert (code, "after epoch 2" in out) == (0, True)
-    code, out, err = archgrad("inspect", "run", "--discretization")
-    assert (code, out.splitlines()[0].startswith("after epoch 1 of stage 2, shared weights on 20")) == (0, True), err
+    assert "p-darts on nasbench201, digits, seed 0: 2 of 2 epochs" in archgrad.run("inspect", "run").splitlines()
+    assert "after epoch 2" in archgrad.run("plot", "run", "--measure", "entropy")
+    assert (
+        archgrad.run("inspect", "run", "--discretization")
+        .splitlines()[0]
+        .startswith("after epoch 1 of stage 2, shared weights on 20")
+    )
     found = json.loads((tmp_path / "run" / "discretization.json").read_text())
     assert (found["genotype"], found["stage"]) == (first["genotype"], 2)
-    code, out, err = archgrad("inspect", "run/stage-1")
-    assert (code, "is one stage of the run in run; give that directory" in err) == (2, True)
-    code, out, err = archgrad("draw", "run")
-    assert (code, out.splitlines()[0]) == (0, "cell")
+    assert "is one stage of the run in run; give that directory" in archgrad.error("inspect", "run/stage-1")
+    assert archgrad.run("draw", "run").splitlines()[0] == "cell"

@@ -224,8 +224,7 @@ def test_a_search_without_sizes_chooses_them_and_says_so(
     archgrad: Any, speed: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sizes, "candidate_sizes", lambda config, data: [(None, 2, 1)])
-    code, out, err = archgrad("search", "--limit", 120, "--time-limit", 0.01, "--epochs", 2, "--out", "run")
-    assert code == 0, err
+    out = archgrad.run("search", "--limit", 120, "--time-limit", 0.01, "--epochs", 2, "--out", "run")
     assert "measuring a few steps with 2 channels, depth 1" in out
     assert "chosen for 0.01 minutes (--time-limit): 2 channels, depth 1" in out
     config = SearchConfig(**read_config(Path("run/config.toml")))

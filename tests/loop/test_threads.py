@@ -100,10 +100,10 @@ def test_affinity_and_containers_limit_the_cores(
 def test_the_command_records_the_number_and_a_resume_keeps_it(archgrad) -> None:
     tiny = ("--channels", 2, "--cells", 1, "--limit", 40, "--batch-size", 10, "--epochs", 1, "--out", "run")
     torch.set_num_threads(1)
-    assert archgrad("search", *tiny)[0] == 0
+    archgrad.run("search", *tiny)
     assert "threads = 1\n" in Path("run/config.toml").read_text()
     torch.set_num_threads(2)
-    assert archgrad("resume", "run")[0] == 0
+    archgrad.run("resume", "run")
     assert "threads = 1\n" in Path("run/config.toml").read_text()
 
 

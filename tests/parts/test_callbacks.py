@@ -214,18 +214,14 @@ def test_a_search_leaves_the_process_as_it_was(tmp_path: Path) -> None:
 
 
 def test_the_command_takes_callbacks_by_name(archgrad: Any, tmp_path: Path) -> None:
-    code, out, _ = archgrad("list", "callbacks", "all")
-    assert code == 0
+    out = archgrad.run("list", "callbacks", "all")
     assert all(f"{name}: " in out for name in CALLBACKS)
     assert ["stationarity.every", "250"] in [line.split()[:2] for line in out.splitlines()]
     small = ("--channels", 2, "--cells", 1, "--limit", 40, "--batch-size", 10, "--epochs", 1, "--method", "gaea")
     wanted = ("--callback", "stationarity", "--callback", "inner-curvature", "--set", "stationarity.steps=2")
-    code, _, err = archgrad("search", *small, *wanted, "--out", "run")
-    assert code == 0, err
+    archgrad.run("search", *small, *wanted, "--out", "run")
     record = json.loads(Path("run/metrics.jsonl").read_text())
     assert {"stationarity", "lambda_max", "entropy", "diagnosis"} <= set(record)
-    assert archgrad("resume", "run")[0] == 0
-    code, _, err = archgrad("search", *small, "--set", "stationarity.steps=2")
-    assert (code, "add --callback stationarity" in err) == (2, True)
-    code, _, err = archgrad("search", *small, "--callback", "stationary")
-    assert (code, "did you mean 'stationarity'" in err) == (2, True)
+    archgrad.run("resume", "run")
+    assert "add --callback stationarity" in archgrad.error("search", *small, "--set", "stationarity.steps=2")
+    assert "did you mean 'stationarity'" in archgrad.error("search", *small, "--callback", "stationary")

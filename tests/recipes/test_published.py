@@ -462,14 +462,12 @@ def test_each_recipe_of_a_paper_differs_from_ours_in_its_differences_only() -> N
 
 
 def test_the_settings_of_a_method_are_listed_with_their_sources(archgrad: Any) -> None:
-    code, out, _ = archgrad("list", "methods", "lambda-darts", "--space", "darts")
-    assert code == 0
-    lines = [line.split() for line in out.splitlines()]
+    lines = [line.split() for line in archgrad.run("list", "methods", "lambda-darts", "--space", "darts").splitlines()]
     assert ["layer-alignment.weight", "0.25", "Λ-DARTS,", "A.9.2"] in lines
-    code, out, _ = archgrad("list", "methods", "lambda-darts")
+    out = archgrad.run("list", "methods", "lambda-darts")
     assert "Λ-DARTS, A.9.1" in out
     assert "Λ-DARTS, A.9.2" in out
-    code, out, _ = archgrad("list", "methods", "all", "--markdown")
+    out = archgrad.run("list", "methods", "all", "--markdown")
     assert out == PAGE.read_text(encoding="utf-8")
 
 
@@ -484,8 +482,7 @@ def test_the_settings_of_a_method_are_listed_with_their_sources(archgrad: Any) -
     ],
 )
 def test_mistakes_are_sentences(archgrad: Any, arguments: tuple[str, ...], sentence: str) -> None:
-    code, _, err = archgrad("list", *arguments)
-    assert code == 2
+    err = archgrad.error("list", *arguments)
     assert sentence in " ".join(err.split())
 
 
@@ -511,17 +508,14 @@ def test_the_share_of_channels_belongs_to_the_stages_where_they_have_one(archgra
         "--epochs",
         1,
     )
-    code, _, err = archgrad(*asked)
-    assert code == 2
+    err = archgrad.error(*asked)
     assert "supernet.partial is 6, which does not divide" in err
     assert "change progressive.partial" in err
-    code, _, err = archgrad(*asked, "--set", "supernet.partial=2")
-    assert code == 2
+    err = archgrad.error(*asked, "--set", "supernet.partial=2")
     assert "supernet.partial is 2, but the stages of a progressive search have their own" in " ".join(err.split())
-    code, out, err = archgrad(
+    out = archgrad.run(
         *asked, "--set", "progressive.partial=2,1", "--set", "schedule.warmup_epochs=0", "--batch-size", 15
     )
-    assert code == 0, err
     assert "stage 2 of 2" in out
 
 

@@ -123,11 +123,7 @@ def test_a_resumed_search_has_the_same_costs_and_bits(
 def test_the_command_reads_units_and_reports_the_budget(archgrad: Any, tmp_path: Path) -> None:
     tiny = ["--channels", 2, "--cells", 1, "--limit", 80, "--batch-size", 20, "--epochs", 1, "--out", tmp_path / "run"]
     budget = ["--regularizer", "+cost-penalty", "--set", "cost-penalty.target=1M"]
-    code, out, err = archgrad("search", *tiny, *budget)
-    assert code == 0, err
-    assert "% of 1 M multiply-adds: within the target" in out
+    assert "% of 1 M multiply-adds: within the target" in archgrad.run("search", *tiny, *budget)
     assert "target = 1000000.0" in (tmp_path / "run" / "config.toml").read_text()
     for wrong, sentence in (("target=x", "target of CostPenalty is 'x'; write"), ("metric=x", "cost-penalty.metric")):
-        code, out, err = archgrad("search", *tiny[:-2], *budget, "--set", f"cost-penalty.{wrong}")
-        assert code == 2
-        assert sentence in err
+        assert sentence in archgrad.error("search", *tiny[:-2], *budget, "--set", f"cost-penalty.{wrong}")

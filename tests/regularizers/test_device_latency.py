@@ -89,26 +89,16 @@ def test_the_command_searches_queries_and_lists(archgrad: Any, tmp_path: Path, m
     monkeypatch.setenv("ARCHGRAD_DATA", str(tmp_path / "data"))
     tiny = ["--channels", 2, "--cells", 1, "--limit", 80, "--batch-size", 20, "--epochs", 1, "--out", "run"]
     budget = [f"cost-penalty.{one}" for one in ("metric=latency", "device=crossed", "target=9ms")]
-    code, out, err = archgrad(
-        "search", *tiny, "--regularizer", "+cost-penalty", *(x for b in budget for x in ("--set", b))
-    )
-    assert code == 0, err
+    out = archgrad.run("search", *tiny, "--regularizer", "+cost-penalty", *(x for b in budget for x in ("--set", b)))
     assert "ms on crossed in its table (" in out
-    code, out, _ = archgrad("query", "run", "--device", "sum", "--json")
-    assert (code, [*json.loads(out)["latency_ms"]]) == (0, ["sum"])
-    code, out, _ = archgrad("query", NAMES[300], "--device", "all")
-    assert (code, "crossed         missing" in out) == (0, True)
+    assert [*json.loads(archgrad.run("query", "run", "--device", "sum", "--json"))["latency_ms"]] == ["sum"]
+    assert "crossed         missing" in archgrad.run("query", NAMES[300], "--device", "all")
     accuracies = tmp_path / "accuracy.csv"
     header, ones = "arch,cifar10_test,cifar100_test,imagenet16_test", "1,1,1"
     accuracies.write_text("\n".join([header, *(f"{name},{ones}" for name in NAMES)]) + "\n")
-    code, out, _ = archgrad("query", NAMES[5], "--table", accuracies)
-    assert code == 0
-    assert "devices: --device all" in out
-    code, out, _ = archgrad("list", "devices")
-    assert (code, out.splitlines()[0].split()[0]) == (0, "sum")
-    code, out, _ = archgrad("list", "devices", "sum")
+    assert "devices: --device all" in archgrad.run("query", NAMES[5], "--table", accuracies)
+    assert archgrad.run("list", "devices").splitlines()[0].split()[0] == "sum"
+    out = archgrad.run("list", "devices", "sum")
     assert "additive fit to 15625 all cells: R² 1.0000" in out
-    code, _, err = archgrad("query", NAMES[0], "--device", "sun")
-    assert (code, "did you mean 'sum'" in err) == (2, True)
-    code, _, err = archgrad("query", "--best", "--device", "sum")
-    assert (code, "leave --best and --table out" in err) == (2, True)
+    assert "did you mean 'sum'" in archgrad.error("query", NAMES[0], "--device", "sun")
+    assert "leave --best and --table out" in archgrad.error("query", "--best", "--device", "sum")

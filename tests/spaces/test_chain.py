@@ -195,11 +195,8 @@ SMALL = ("--channels", 2, "--cells", 3, "--epochs", 1, "--limit", 60, "--batch-s
 
 
 def test_the_command_trains_mobilenet(archgrad: Any) -> None:
-    code, out, err = archgrad("cost", "mobilenet", "--channels", 2, "--json")
-    assert code == 0, err
-    assert '"multiply_adds"' in out
-    code, _, err = archgrad("train", "mobilenet", *SMALL, "--out", "run")
-    assert code == 0, err
+    assert '"multiply_adds"' in archgrad.run("cost", "mobilenet", "--channels", 2, "--json")
+    archgrad.run("train", "mobilenet", *SMALL, "--out", "run")
     model = ag.Model.load("run")
     assert (model.space, model.genotype) == (MobileNet(channels=2, cells=3), MOBILENET)
 
@@ -207,13 +204,10 @@ def test_the_command_trains_mobilenet(archgrad: Any) -> None:
 @pytest.mark.parametrize("space", ["macro", "mobile"])
 def test_a_found_chain_is_drawn_trained_and_exported(archgrad: Any, space: str) -> None:
     """At the depth of its search, whatever depth a preset has."""
-    code, _, err = archgrad("search", "--space", space, *SMALL, "--out", "found")
-    assert code == 0, err
+    archgrad.run("search", "--space", space, *SMALL, "--out", "found")
     for command in (["cost", "found"], ["draw", "found"], ["train", "found", *SMALL[4:], "--out", "run"]):
-        code, _, err = archgrad(*command)
-        assert code == 0, err
-    code, _, err = archgrad("export", "run", "--out", "model.pt2")
-    assert code == 0, err
+        archgrad.run(*command)
+    archgrad.run("export", "run", "--out", "model.pt2")
     assert ag.Model.load("run").space.cells == 3  # type: ignore[attr-defined]
 
 
@@ -221,14 +215,10 @@ def test_the_best_chains_of_a_search_are_trained_on_other_data(archgrad: Any, mo
     """The table has no chains of three layers, and their text tells the depth."""
     table = MacroTable({}, "a table")
     monkeypatch.setattr("archgrad.tables.nasbench_macro.find_macro_table", lambda path=None: table)
-    code, _, err = archgrad("search", "--space", "macro", *SMALL, "--out", "found")
-    assert code == 0, err
-    code, out, err = archgrad("top", "found", "-k", 2, "--json")
-    assert code == 0, err
-    genotype = json.loads(out)["found"][1]["genotype"]
+    archgrad.run("search", "--space", "macro", *SMALL, "--out", "found")
+    genotype = json.loads(archgrad.run("top", "found", "-k", 2, "--json"))["found"][1]["genotype"]
     np.savez("other.npz", images=np.zeros((60, 12, 12, 3), np.uint8), labels=np.arange(60) % 4)
-    code, _, err = archgrad("train", genotype, "--data", "npz:other.npz", *SMALL[:2], *SMALL[4:], "--out", "run")
-    assert code == 0, err
+    archgrad.run("train", genotype, "--data", "npz:other.npz", *SMALL[:2], *SMALL[4:], "--out", "run")
     model = ag.Model.load("run")
     assert (str(model.genotype), model.space, len(model.classes)) == (genotype, Macro(channels=2, cells=3), 4)
 
@@ -236,8 +226,7 @@ def test_the_best_chains_of_a_search_are_trained_on_other_data(archgrad: Any, mo
 @pytest.mark.parametrize("method", ["darts", "gaea-simultaneous", "gdas", "amended", "idarts"])
 def test_methods_search_a_chain(archgrad: Any, method: str) -> None:
     small = ("--channels", 2, "--epochs", 1, "--limit", 60, "--batch-size", 20)
-    code, out, err = archgrad("search", "--space", "macro", "--method", method, *small, "--out", "run")
-    assert code == 0, err
+    out = archgrad.run("search", "--space", "macro", "--method", method, *small, "--out", "run")
     mixture = ag.SearchResult.load("run").mixture["chain"]
     assert mixture.shape == (1, 8, 3)
     assert "8  ◄──" in out
@@ -252,17 +241,14 @@ def test_methods_search_a_chain(archgrad: Any, method: str) -> None:
     ],
 )
 def test_methods_of_repeated_cells_say_why_not(archgrad: Any, method: str, reason: str) -> None:
-    code, _, err = archgrad("search", "--space", "macro", "--method", method, "--epochs", 30, "--out", "run")
-    assert code == 2
+    err = archgrad.error("search", "--space", "macro", "--method", method, "--epochs", 30, "--out", "run")
     assert reason in " ".join(err.split())
 
 
 def test_the_layers_of_a_stage_are_compared(archgrad: Any) -> None:
     small = ("--channels", 2, "--epochs", 1, "--limit", 60, "--batch-size", 20)
-    assert archgrad("search", "--space", "macro", *small, "--out", "run")[0] == 0
-    code, out, err = archgrad("inspect", "run", "--layers", "--batches", 1, "--json")
-    assert code == 0, err
-    stages = json.loads(out)["stages"]
+    archgrad.run("search", "--space", "macro", *small, "--out", "run")
+    stages = json.loads(archgrad.run("inspect", "run", "--layers", "--batches", 1, "--json"))["stages"]
     assert [(stage["channels"], stage["cells"]) for stage in stages] == [(8, 2), (16, 2)]
     assert all(-1 <= stage["convolutions"] <= 1 for stage in stages)
 

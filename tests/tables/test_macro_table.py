@@ -50,5 +50,4 @@ def test_the_best_chains_of_another_depth_are_shown_without_the_table(archgrad: 
     assert (code, "archgrad query" in out) == (0, False), err
     code, out, err = archgrad("top", "run")
     assert (code, "oracle" in out) == (0, False), err
-    code, out, err = archgrad("search", *SMALL, "--out", "whole")
-    assert (code, "archgrad query" in out) == (0, True), err
+    assert "archgrad query" in archgrad.run("search", *SMALL, "--out", "whole")

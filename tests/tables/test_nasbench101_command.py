@@ -59,7 +59,7 @@ def test_query_of_files_and_run_directories(archgrad, table, tmp_path):
     (tmp_path / "cell.json").write_text(json.dumps(MODULE | {"hash": "whatever"}))
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "genotype.json").write_text(GENOTYPE)
-    answers = [archgrad("query", name, "--table", table, "--json")[1] for name in ("cell.json", "run")]
+    answers = [archgrad.run("query", name, "--table", table, "--json") for name in ("cell.json", "run")]
     assert json.loads(answers[0])["hash"] == json.loads(answers[1])["hash"]
 
 
@@ -79,17 +79,14 @@ def test_a_module_is_drawn_without_its_loose_ends(archgrad):
 
 
 def test_query_of_the_best_cell(archgrad, table):
-    code, out, _ = archgrad("query", "--best", "--table", table, "--json")
-    assert code == 0
-    assert json.loads(out)["matrix"] == MODULE["matrix"]
+    assert json.loads(archgrad.run("query", "--best", "--table", table, "--json"))["matrix"] == MODULE["matrix"]
 
 
 @pytest.mark.parametrize("name", ["table.csv", "TABLE.CSV"])
 def test_query_of_the_best_cell_of_nasbench201(archgrad, tmp_path, name):
     rows = [f"{name},{code / 200},{code / 400},50.0" for name, code in codes_by_name().items()]
     (tmp_path / name).write_text("\n".join(["arch,cifar10_test,cifar100_test,imagenet16_test", *rows]))
-    code, out, _ = archgrad("query", "--best", "--table", name)
-    assert code == 0
+    out = archgrad.run("query", "--best", "--table", name)
     assert "cifar10          78.12 %   rank 1 of 15625   regret 0.00" in out
 
 
@@ -128,8 +125,7 @@ def test_the_best_cell_of_the_real_file(archgrad):
     code, _, err = archgrad("convert", REAL, "-o", "real.parquet")
     assert code == 0
     assert "reading the table (only once): 100 %" in err
-    code, out, _ = archgrad("query", "--best", "--table", "real.parquet")
-    assert code == 0
+    out = archgrad.run("query", "--best", "--table", "real.parquet")
     assert "cell ea9270f536a1f1094f446246dad4fe89" in out
     assert "21,220,234 trainable parameters" in out
     assert "108 epochs   valid  94.25 ± 0.09 %, rank 1   test  93.35 ± 0.09 %, rank 1   of 91" in out

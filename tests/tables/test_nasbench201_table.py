@@ -144,15 +144,14 @@ def test_a_query_shows_validation_accuracies_or_says_that_there_are_none(
     write: Callable[[list[str]], Path], lines: list[str], more: list[str], archgrad: Callable[..., tuple[int, str, str]]
 ) -> None:
     path = str(write(lines))
-    code, out, _ = archgrad("query", SKIP, "--table", path)
-    assert code == 0
+    out = archgrad.run("query", SKIP, "--table", path)
     assert "no validation accuracy after 200 epochs: the table has no complete cifar10_valid, cifar100_valid, " in out
-    assert json.loads(archgrad("query", SKIP, "--table", path, "--json")[1])["validation"] is None
+    assert json.loads(archgrad.run("query", SKIP, "--table", path, "--json"))["validation"] is None
     write(more)
-    out = archgrad("query", SKIP, "--table", path)[1]
+    out = archgrad.run("query", SKIP, "--table", path)
     assert "validation accuracy after 200 epochs (" in out
     assert "  cifar100         13.02 %   rank" in out
-    found = json.loads(archgrad("query", SKIP, "--table", path, "--json")[1])
+    found = json.loads(archgrad.run("query", SKIP, "--table", path, "--json"))
     assert found["validation"] == {"cifar10": 1.0, "cifar100": 13.02, "imagenet16-120": 60.0}
 
 

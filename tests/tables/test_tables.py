@@ -68,8 +68,7 @@ def test_tables_are_found_by_space() -> None:
 
 def test_a_new_table_measures_a_search(archgrad: Any, toy: None) -> None:
     sizes = ("--channels", 2, "--cells", 3, "--limit", 40, "--batch-size", 20, "--epochs", 1)
-    code, out, err = archgrad("search", "--space", "darts", *sizes, "--oracle", "pictures", "--out", "run")
-    assert code == 0, err
+    out = archgrad.run("search", "--space", "darts", *sizes, "--oracle", "pictures", "--out", "run")
     assert json.loads(Path("run/metrics.jsonl").read_text())["oracle_pictures_test_1ep"] == 50.0
     assert Path("run/oracle.txt").read_text() == "accuracies of toys\n"
     assert "its accuracy in the Toy table" in " ".join(out.split())
@@ -77,7 +76,7 @@ def test_a_new_table_measures_a_search(archgrad: Any, toy: None) -> None:
 
 def test_a_new_table_is_queried(archgrad: Any, toy: None) -> None:
     assert archgrad("query", DARTS)[:2] == (0, "50 %\n")
-    assert json.loads(archgrad("query", "--best", "--table", "some.toy", "--json")[1]) == {"accuracy": 60.0}
+    assert json.loads(archgrad.run("query", "--best", "--table", "some.toy", "--json")) == {"accuracy": 60.0}
 
 
 def test_what_no_table_knows_is_said(archgrad: Any) -> None:
@@ -86,5 +85,6 @@ def test_what_no_table_knows_is_said(archgrad: Any) -> None:
         2,
         True,
     )
-    code, _, err = archgrad("query", "--best", "--table", "some.thing")
-    assert (code, "must end in .csv for NAS-Bench-201, .parquet for NAS-Bench-101" in err) == (2, True)
+    assert "must end in .csv for NAS-Bench-201, .parquet for NAS-Bench-101" in archgrad.error(
+        "query", "--best", "--table", "some.thing"
+    )

@@ -49,8 +49,7 @@ def test_a_genotype_and_an_auxiliary_head() -> None:
 
 
 def test_the_network_is_that_of_a_training(archgrad: Any) -> None:
-    code, _, err = archgrad("train", "darts-v1", *SMALL, "--cells", 3, "--out", "run")
-    assert code == 0, err
+    archgrad.run("train", "darts-v1", *SMALL, "--cells", 3, "--out", "run")
     model = ag.Model.load("run")
     for name in ("run", "run/model"):
         again = ag.create_model(name)
@@ -66,8 +65,7 @@ def test_the_network_is_that_of_a_training(archgrad: Any) -> None:
 
 
 def test_the_folder_of_a_search_gives_its_architecture(archgrad: Any) -> None:
-    code, _, err = archgrad("search", "--space", "s2", *SMALL, "--cells", 3, "--out", "run")
-    assert code == 0, err
+    archgrad.run("search", "--space", "s2", *SMALL, "--cells", 3, "--out", "run")
     network = ag.create_model("run", num_classes=4)
     assert network(torch.randn(2, 3, 8, 8)).shape == (2, 4)
 
@@ -91,8 +89,7 @@ def test_mistakes_are_explained(name: str, options: dict[str, Any], sentence: st
 
 
 def test_weights_of_another_network_are_refused(archgrad: Any, tmp_path: Path) -> None:
-    code, _, err = archgrad("train", "resnet", *SMALL, "--out", "run")
-    assert code == 0, err
+    archgrad.run("train", "resnet", *SMALL, "--out", "run")
     with pytest.raises(UserError, match="tensors of the model fit this network; choose its space 'resnet'"):
         ag.create_model("darts-v1", channels=4, cells=3, weights=tmp_path / "run")
 

@@ -50,9 +50,7 @@ def test_in_the_second_seed_by_the_command(archgrad: Any, tmp_path: Path) -> Non
     assert (tmp_path / "run" / "seed-5" / "model" / "model.json").exists()
     with pytest.raises(UserError, match=r"seed-6 holds one seed of a training; continue all of it with `archgrad res"):
         ag.resume(tmp_path / "run" / "seed-6")
-    code, out, err = archgrad("resume", tmp_path / "run", "--json")
-    assert code == 0, err
-    assert untimed(json.loads(out)) == untimed(whole.to_dict())
+    assert untimed(json.loads(archgrad.run("resume", tmp_path / "run", "--json"))) == untimed(whole.to_dict())
     resumed = ag.resume(tmp_path / "run")
     assert_same_bits(whole, resumed)
     assert [run.seed for run in resumed.runs] == [5, 6]
