@@ -133,16 +133,20 @@ def _scaled(x: Tensor, weight: Tensor) -> Tensor:
     return apply(_Scale, x, weight) if torch.is_grad_enabled() else x * weight
 
 
-class _Scale(Function):
+class _Bilinear(Function):
+    """A function of two tensors that is linear in each, so that its derivatives need both."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[:2])
+
+
+class _Scale(_Bilinear):
     """x, w ↦ w·x with a scalar w."""
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor) -> Tensor:
         return x * weight
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -151,7 +155,7 @@ class _Scale(Function):
         return _scaled(grad, weight) if of_x else None, apply(_Inner, x, grad) if of_weight else None
 
 
-class _Inner(Function):
+class _Inner(_Bilinear):
     """x, y ↦ ⟨x, y⟩."""
 
     @staticmethod
@@ -159,10 +163,6 @@ class _Inner(Function):
         pair = _flattened(x, y)
         short = x.dtype in (torch.bfloat16, torch.float16)  # its sums would be as inexact as its numbers
         return torch.dot(*(one.float() for one in pair)) if short else torch.dot(*pair)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -176,16 +176,12 @@ def _flattened(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return x.reshape(-1), y.reshape(-1)
 
 
-class _Depthwise(Function):
+class _Depthwise(_Bilinear):
     """x, w ↦ x ⋆ w with stride 1: y[c, h, v] = Σ w[c, i, j]·x[c, h+i−p, v+j−p]."""
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor) -> Tensor:
         return F.conv2d(x, weight, None, 1, weight.shape[-1] // 2, 1, groups=x.shape[1])
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -195,7 +191,7 @@ class _Depthwise(Function):
         return grad_x, apply(_DepthwiseWeight, x, grad, weight.shape[-1]) if of_weight else None
 
 
-class _DepthwiseWeight(Function):
+class _DepthwiseWeight(_Bilinear):
     """x, g ↦ the gradient of ⟨g, x ⋆ w⟩ with respect to w, bilinear in x and g."""
 
     @staticmethod
@@ -203,10 +199,6 @@ class _DepthwiseWeight(Function):
         if size <= 3:
             return _kernel_gradient(x, grad, size, size)
         return _wide_kernel_gradient(x, grad, size)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs[:2])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
