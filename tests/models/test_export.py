@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from varied_spaces import VARIED_SPACES
+from varied_spaces import VARIED_SPACES, small_space
 
 from archgrad.errors import UserError
 from archgrad.models import Model, export_model
 from archgrad.models.export import SUFFIXES
 from archgrad.spaces import DARTS, NASBench201, StagedSpace
-from tests.models.trained import CLASSES, model_of, small
+from tests.models.trained import CLASSES, model_of
 
 
 @pytest.mark.parametrize("name", VARIED_SPACES)
 def test_a_saved_model_is_the_same(name: str, tmp_path: Path) -> None:
-    model = model_of(small(name))
+    model = model_of(small_space(name))
     again = Model.load(model.save(tmp_path / "model"))
     x = torch.randint(256, (3, 3, 20, 30), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     if name != "s4":  # its noise is drawn anew
@@ -42,7 +42,7 @@ def test_two_cells_without_none_are_saved(tmp_path: Path) -> None:
 
 
 def test_a_program_runs_without_archgrad(tmp_path: Path) -> None:
-    model, x = model_of(small("darts")), torch.randn(2, 3, 16, 16)
+    model, x = model_of(small_space("darts")), torch.randn(2, 3, 16, 16)
     export_model(model, tmp_path / "model.pt2")
     torch.save((x, model.logits(x)), tmp_path / "expected.pt")
     code = """import sys; sys.modules["archgrad"] = None
@@ -58,7 +58,7 @@ torch.testing.assert_close(torch.export.load("model.pt2").module()(x), expected,
 )
 def test_exported_programs_compute_the_same(name: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"model{suffix}"
-    written = export_model(model_of(small(name), seed=2), path)
+    written = export_model(model_of(small_space(name), seed=2), path)
     assert written.error <= 1e-5
     assert written.file == path
     assert sorted(file.name for file in tmp_path.iterdir()) == [path.name]
@@ -68,7 +68,7 @@ def test_exported_programs_compute_the_same(name: str, suffix: str, tmp_path: Pa
 def test_an_error_is_compared_with_the_largest_output(
     share: float, accepted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = model_of(small("nasbench201"))
+    model = model_of(small_space("nasbench201"))
     with torch.no_grad():
         model.network.classifier.bias.fill_(100.0)
     monkeypatch.setitem(SUFFIXES, ".pt2", lambda here: (b"", lambda x: (1 + share) * here.network(x)))

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor, nn
-from varied_spaces import VARIED_SPACES
+from varied_spaces import VARIED_SPACES, small_space
 
 from archgrad.errors import UserError
 from archgrad.models import Model, copy_matching_weights
 from archgrad.spaces import DARTS, NASBench201, SearchSpace
-from tests.models.trained import model_of, small
+from tests.models.trained import model_of
 
 
 def double_model(space: SearchSpace) -> Model:
@@ -39,7 +39,7 @@ def features(network: nn.Module, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("name", VARIED_SPACES)
 def test_a_network_of_the_same_shape_computes_the_same(name: str) -> None:
-    model = double_model(small(name))
+    model = double_model(small_space(name))
     network = model.space.network(model.genotype, num_classes=3).double()
     x = torch.randn(2, 3, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert not torch.equal(output(network, x), output(model.network, x))
@@ -50,7 +50,7 @@ def test_a_network_of_the_same_shape_computes_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", VARIED_SPACES)
 def test_with_other_classes_the_features_are_the_same(name: str) -> None:
-    model = double_model(small(name))
+    model = double_model(small_space(name))
     network = model.space.network(model.genotype, num_classes=7).double()
     before = network.classifier.weight.clone()  # type: ignore[union-attr, operator]
     told = copy_matching_weights(network, model)

@@ -7,15 +7,9 @@ import torch
 from archgrad.data import Normalization
 from archgrad.discretizers import Argmax
 from archgrad.models import Model, Preprocessing
-from archgrad.spaces import SPACES, Genotype, SearchSpace
+from archgrad.spaces import Genotype, SearchSpace
 
 CLASSES = ("cat", "dog", 'a "quoted" \\ name')
-
-
-def small(name: str) -> SearchSpace:
-    """Return a small space."""
-    space = SPACES.create(name)
-    return SPACES.create(name, channels=4, **{space.depth_knob: 3 if space.depth_knob == "cells" else 1})
 
 
 def model_of(space: SearchSpace, seed: int = 0, channels: int = 3) -> Model:

@@ -9,10 +9,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from varied_spaces import small_space
 
 from archgrad.operations import Operation
 from archgrad.relaxations import GumbelHard
-from archgrad.spaces import SPACES, SearchSpace
+from archgrad.spaces import SearchSpace
 from archgrad.supernet import MixedCell, Supernet
 
 LABELS = torch.tensor([0, 1, 2, 0])
@@ -21,11 +22,6 @@ every_space = pytest.mark.parametrize("name", EDGES)
 every_sharing = pytest.mark.parametrize("per_cell", [False, True])
 Place = tuple[int, int, int]
 """A cell, an edge of it, and an operation there."""
-
-
-def space_of(name: str) -> SearchSpace:
-    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return SPACES.constructor(name)(channels=4, **depth)
 
 
 def images() -> Tensor:
@@ -83,7 +79,7 @@ def drawn(space: SearchSpace, member: GumbelHard, seed: int) -> tuple[dict[str, 
 def test_only_what_is_drawn_is_run_and_trained(
     name: str, per_cell: bool, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    space = space_of(name)
+    space = small_space(name)
     torch.manual_seed(0)
     net = space.supernet(num_classes=3)
     run, called = counted(net, monkeypatch), hooked(net)

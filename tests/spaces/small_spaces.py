@@ -14,11 +14,6 @@ CHAINS = [name for name in SPACES if isinstance(SPACES.create(name), Chain)]
 every_space = pytest.mark.parametrize("name", VARIED_SPACES)
 
 
-def small(name: str, **settings: object) -> SearchSpace:
-    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return SPACES.constructor(name)(**{"channels": 4, **depth, **settings})
-
-
 def images(size: int = 8, channels: int = 3) -> Tensor:
     return torch.randn(4, channels, size, size, generator=torch.Generator().manual_seed(1))
 

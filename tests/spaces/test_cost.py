@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from small_spaces import random_genotype, small
+from small_spaces import random_genotype
 from torch import nn
+from varied_spaces import small_space
 
 from archgrad.spaces import DARTS, Cost, Genotype, NASBench201, cost, known_cells
 from archgrad.spaces.cost import cost_table, measure_latency, training_memory
@@ -84,7 +85,7 @@ def test_training_memory_is_what_the_backward_pass_keeps() -> None:
 
 @pytest.mark.parametrize("name", ["nasbench1shot1-1", "nasbench1shot1-3"])
 def test_the_formula_of_cells_on_nodes_is_the_count_of_their_networks(name: str) -> None:
-    space = small(name, channels=6)
+    space = small_space(name, channels=6)
     for seed in range(3):
         genotype = random_genotype(space, seed)
         assert space.cost(genotype, image_size=9) == cost(space.network(genotype), image_size=9)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from small_spaces import CHAINS, every_space, small
+from small_spaces import CHAINS, every_space
 from torch import Tensor, nn
-from varied_spaces import VARIED_SPACES
+from varied_spaces import VARIED_SPACES, small_space
 
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
@@ -23,7 +23,7 @@ every_cell_space = pytest.mark.parametrize("name", [name for name in VARIED_SPAC
 
 @every_cell_space
 def test_every_node_has_a_row_of_its_edges(name: str) -> None:
-    space = small(name)
+    space = small_space(name)
     assert space.searched_blocks() == space.blocks
     count, searched = len(space.blocks), space.searched_blocks(EDGES)
     assert searched[:count] == space.blocks
@@ -50,7 +50,7 @@ def test_every_node_has_a_row_of_its_edges(name: str) -> None:
 
 @every_cell_space
 def test_one_hot_mixtures_mark_the_kept_edges(name: str) -> None:
-    space = small(name)
+    space = small_space(name)
     generator = torch.Generator().manual_seed(0)
     genotype = Argmax().select(
         space, {b.name: torch.rand(b.shape, generator=generator) for b in space.searched_blocks(EDGES)}
@@ -82,7 +82,7 @@ def test_a_width_that_cannot_be_divided_is_explained(name: str, partial: int) ->
     )
     for make in (SearchSpace.completed_options, SearchSpace.supernet):
         with pytest.raises(UserError, match=message):
-            make(small(name), SupernetOptions(partial))
+            make(small_space(name), SupernetOptions(partial))
 
 
 @pytest.mark.parametrize("setting", [{"partial": 4}, {"auxiliary_skip": True}], ids=lambda setting: next(iter(setting)))

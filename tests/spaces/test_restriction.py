@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_spaces import every_space, random_genotype, small
+from small_spaces import every_space, random_genotype
+from varied_spaces import small_space
 
 from archgrad.errors import UserError
 from archgrad.spaces import DARTS, DecisionBlock, Genotype, NASBench201, SearchSpace, edge_rows
@@ -34,7 +35,7 @@ def uniform(space: SearchSpace) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("seed", range(2))
 @every_space
 def test_a_restricted_space_is_a_space_like_any_other(name: str, seed: int) -> None:
-    full = small(name)
+    full = small_space(name)
     wanted = drawn_choices(full, seed)
     space = full.restricted(wanted)
     for before, block in zip(full.blocks, space.blocks, strict=True):

@@ -8,8 +8,9 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F
-from small_spaces import CHAINS, every_space, images, random_genotype, small
+from small_spaces import CHAINS, every_space, images, random_genotype
 from torch import nn
+from varied_spaces import small_space
 
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
@@ -34,7 +35,7 @@ CELL = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_1x1~1|
 
 @every_space
 def test_blocks_describe_the_supernet(name: str) -> None:
-    space = small(name)
+    space = small_space(name)
     net = space.supernet(num_classes=3)
     assert space.name == name
     assert net.shapes == {block.name: (block.cells, *block.shape) for block in space.blocks}
@@ -49,7 +50,7 @@ def test_blocks_describe_the_supernet(name: str) -> None:
 
 @every_space
 def test_the_depth_knob_is_a_size_of_the_space(name: str) -> None:
-    space = small(name)
+    space = small_space(name)
     assert space.depth_knob in {field.name for field in dataclasses.fields(space)}
     deeper = dataclasses.replace(space, **{space.depth_knob: getattr(space, space.depth_knob) + 3})
     layers = [sum(block.cells * len(block.rows) for block in one.blocks) for one in (space, deeper)]
@@ -58,11 +59,11 @@ def test_the_depth_knob_is_a_size_of_the_space(name: str) -> None:
 
 @every_space
 def test_the_published_training_is_kept(name: str) -> None:
-    training = small(name).weights
+    training = small_space(name).weights
     assert isinstance(training, WeightTraining)
     assert (training.lr, training.lr_min, training.momentum, training.clip) == (0.025, 0.001, 0.9, 5.0)
     assert (training.batch_size, training.epochs) == {"amended": (96, 100), "nasbench1shot1": (96, 100)}.get(
-        small(name).family, (64, 50)
+        small_space(name).family, (64, 50)
     )
     expected = (5e-4, True) if name == "nasbench201" else (3e-4, False)
     assert (training.weight_decay, training.nesterov) == expected
@@ -71,7 +72,7 @@ def test_the_published_training_is_kept(name: str) -> None:
 @every_space
 @pytest.mark.parametrize("size", [8, 7, 1])
 def test_plain_networks_of_random_genotypes_train(name: str, size: int) -> None:
-    space = small(name)
+    space = small_space(name)
     genotype, x = random_genotype(space, size), images(size, 1)
     torch.manual_seed(0)
     net = space.network(genotype, num_classes=3, input_channels=1)
@@ -90,7 +91,7 @@ def test_plain_networks_of_random_genotypes_train(name: str, size: int) -> None:
 
 @every_space
 def test_one_hot_marks_the_genotype(name: str) -> None:
-    space = small(name)
+    space = small_space(name)
     genotype = random_genotype(space, 1)
     mixture = space.one_hot(genotype)
     assert {key: tuple(value.shape) for key, value in mixture.items()} == space.supernet(num_classes=3).shapes
@@ -108,7 +109,8 @@ def test_one_hot_marks_the_genotype(name: str) -> None:
 @pytest.mark.parametrize("name", ["nasbench201", "s2", "darts", "amended-a1", "amended-a2", *CHAINS])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_one_hot_supernet_is_the_plain_network(name: str, seed: int) -> None:
-    space = small(name, **{"cells": 16 if name == "mobile" else 8} if name in CHAINS else {})  # with layers of stride 1
+    sizes = {"cells": 16 if name == "mobile" else 8} if name in CHAINS else {}  # with layers of stride 1
+    space = small_space(name, **sizes)
     genotype = random_genotype(space, seed)
     if name in ("darts", "amended-a1"):  # its supernet normalizes pools, its plain network does not
         text = str(genotype).replace("max_pool_3x3", "sep_conv_5x5").replace("avg_pool_3x3", "dil_conv_5x5")
@@ -125,7 +127,7 @@ def test_a_one_hot_supernet_is_the_plain_network(name: str, seed: int) -> None:
 
 @every_space
 def test_a_space_completes_options_by_its_published_ones(name: str) -> None:
-    space, published = small(name), (0.2, 0.0, 0.4) if name.startswith("amended") else (0.0, 0.0, 0.0)
+    space, published = small_space(name), (0.2, 0.0, 0.4) if name.startswith("amended") else (0.0, 0.0, 0.0)
     partial = 1 if name in CHAINS else 2  # no channels can bypass the layers of a chain
     found = space.completed_options(SupernetOptions(partial=partial))
     assert (found.partial, found.drop_path, found.skip_dropout, found.auxiliary_head) == (partial, *published)
@@ -165,7 +167,7 @@ def test_two_cells_are_a_normal_and_a_reduction_cell(name: str) -> None:
 
 @every_space
 def test_every_space_may_exclude_operations(name: str) -> None:
-    full = small(name)
+    full = small_space(name)
     rows = [row for block in full.blocks if block.kind == "operation" for row in block.rows]
     unwanted = "skip_connect" if name in ("nasbench201", "darts", "s3", "amended-a1") else rows[0].choices[0]
     space = dataclasses.replace(full, exclude=[unwanted])
@@ -210,7 +212,7 @@ def test_nasbench201_as_published() -> None:
 
 
 def test_a_cell_of_nothing_is_still_a_network() -> None:
-    space = small("nasbench201")
+    space = small_space("nasbench201")
     genotype = Genotype.parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|")
     net = space.network(genotype, num_classes=3).eval()
     assert torch.equal(net(images())[0], net(images())[1])
@@ -265,7 +267,7 @@ def test_s1_has_its_own_pair_on_every_edge() -> None:
 
 
 def test_a_genotype_may_concatenate_other_nodes() -> None:
-    space = small("darts")
+    space = small_space("darts")
     genotype = random_genotype(space, 0)
     blocks = {name: dataclasses.replace(cell, concat=(4, 5)) for name, cell in genotype.blocks}
     net = space.network(Genotype.of(blocks), num_classes=3)
@@ -274,7 +276,7 @@ def test_a_genotype_may_concatenate_other_nodes() -> None:
 
 
 def test_a_genotype_without_concatenation_uses_that_of_the_space() -> None:
-    space = small("darts")
+    space = small_space("darts")
     blocks = {name: dataclasses.replace(cell, concat=None) for name, cell in random_genotype(space, 0).blocks}
     assert space.network(Genotype.of(blocks), num_classes=3).classifier.in_features == 4 * 4 * 4
 
@@ -314,7 +316,7 @@ def test_a_genotype_of_another_space_is_refused() -> None:
     ],
 )
 def test_a_genotype_that_does_not_fit_is_explained(decision: Decision | None, drop: int, message: str) -> None:
-    space = small("darts")
+    space = small_space("darts")
     selection = {
         block.name: [(0, 3), (1, 3), (2, 3), (3, 3), (5, 3), (6, 3), (9, 3), (10, 3)] for block in space.blocks
     }
@@ -326,7 +328,7 @@ def test_a_genotype_that_does_not_fit_is_explained(decision: Decision | None, dr
 
 @pytest.mark.parametrize("concat", [(), (0, 2), (2, 6)])
 def test_only_computed_nodes_can_be_concatenated(concat: tuple[int, ...]) -> None:
-    space = small("darts")
+    space = small_space("darts")
     blocks = dict(random_genotype(space, 0).blocks)
     blocks["reduce"] = dataclasses.replace(blocks["reduce"], concat=concat)
     with pytest.raises(
@@ -345,7 +347,7 @@ def test_nasbench201_concatenates_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["nasbench1shot1-1", "nasbench1shot1-3"])
 def test_networks_with_other_layers_share_no_weights(name: str) -> None:
-    space = small(name)
+    space = small_space(name)
     network = space.network(random_genotype(space, 0), num_classes=3)
     with pytest.raises(UserError, match="has other layers than its networks"):
         copy_shared_weights(space.supernet(num_classes=3), network)
