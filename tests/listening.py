@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from archgrad.callbacks import Callback, DecisionProgress, Measures, Record, StageStart
@@ -16,8 +18,10 @@ __all__ = [
     "SearchStarted",
     "StageStarted",
     "StepFinished",
+    "Trace",
     "listening",
     "measuring",
+    "on",
 ]
 
 
@@ -83,6 +87,24 @@ class Listening(Callback):
 def listening(*functions: Callable[[Any], object]) -> list[Callback]:
     """Return a callback for each function, which is called with every event."""
     return [Listening(function) for function in functions]
+
+
+def on(kind: Any, function: Callable[[Any], object]) -> list[Callback]:
+    """Return a callback that calls a function with every event of a kind."""
+    return listening(lambda event: function(event) if isinstance(event, kind) else None)
+
+
+@dataclass
+class Trace:
+    """Copies of the network and α before the first step and after every step."""
+
+    networks: list[Any] = field(default_factory=list)
+    alphas: list[dict[str, Any]] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, SearchStarted | StepFinished):
+            self.networks.append(copy.deepcopy(event.state.supernet))
+            self.alphas.append({name: value.clone() for name, value in event.state.alpha.items()})
 
 
 class Measuring(Callback):

@@ -1,17 +1,21 @@
-"""Searches compared to the bit, and searches that die at a step."""
+"""Searches compared to the bit, and searches that die or are stopped at a step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
-from listening import Event, StepFinished, listening
+from listening import StepFinished, on
 
 from archgrad.callbacks import Callback
 from archgrad.loop import SearchResult
 
-__all__ = ["assert_same", "dying_at", "same_bits", "timeless"]
+__all__ = ["assert_same", "dying_at", "killed_and_resumed", "same_bits", "stopping_at", "timeless"]
 
 
 def timeless(records: Sequence[Any]) -> list[dict[str, Any]]:
@@ -39,10 +43,25 @@ def assert_same(one: SearchResult, other: SearchResult) -> None:
 def dying_at(index: int | None = None) -> list[Callback]:
     """Return what ends a search after so many steps, as a kill would; by default after one of the second epoch."""
 
-    def die(event: Event) -> None:
-        if isinstance(event, StepFinished):
-            late = (event.epoch, event.step) == (1, 1) if index is None else event.state.index == index
-            if late:
-                raise KeyboardInterrupt
+    def die(event: StepFinished) -> None:
+        if (event.epoch, event.step) == (1, 1) if index is None else event.state.index == index:
+            raise KeyboardInterrupt
 
-    return listening(die)
+    return on(StepFinished, die)
+
+
+def stopping_at(index: int) -> list[Callback]:
+    """Return what stops a search after so many steps, as Ctrl-C would."""
+    return on(StepFinished, lambda event: event.state.index != index or os.kill(os.getpid(), signal.SIGINT))
+
+
+def killed_and_resumed(
+    search: Callable[..., SearchResult], folder: Path, at: int | None = None
+) -> tuple[SearchResult, SearchResult]:
+    """Search at once, and with a kill after so many steps; return both results, which are the same."""
+    whole = search()
+    with pytest.raises(KeyboardInterrupt):
+        search(out=folder, callbacks=dying_at(at))
+    resumed = search(out=folder, resume=True)
+    assert_same(whole, resumed)
+    return whole, resumed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 from collections.abc import Callable, Sequence
@@ -15,19 +14,19 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from experiments import experiment_of
-from listening import EpochFinished, Event, SearchFinished, StepFinished, listening
+from listening import EpochFinished, Event, SearchFinished, StepFinished, listening, on
 from same_bits import assert_same, timeless
+from spying import spied
 
 import archgrad as ag
 from archgrad.arch_optimizers import ArchOptimizer, ArchState
-from archgrad.autodiff.difference_check import difference_products
 from archgrad.autodiff.tensors import Alpha
 from archgrad.config import SearchConfig
 from archgrad.data import ImageData
 from archgrad.diagnostics import Diagnosis
 from archgrad.diagnostics.diagnosis import Verdict
 from archgrad.errors import SearchInterrupted, UserError
-from archgrad.loop import RunFolder, SearchResult
+from archgrad.loop import RunFolder, SearchResult, trust
 from archgrad.loop.loaders import StepBatches
 from archgrad.loop.measuring import supernet_evaluation
 from archgrad.loop.stages import restore_run
@@ -101,15 +100,11 @@ def sick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def used(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
     """(epoch, whether LayerAlignment was at work) of every weight step."""
-    noted: list[tuple[int, bool]] = []
-    step = Stepper.weight_step
 
-    def note(self: Stepper, state: Any, *given: Any) -> Any:
-        noted.append((state.epoch, any(isinstance(part, LayerAlignment) for part in self.method.regularizers)))
-        return step(self, state, *given)
+    def note(self: Stepper, state: Any, *given: Any) -> tuple[int, bool]:
+        return state.epoch, any(isinstance(part, LayerAlignment) for part in self.method.regularizers)
 
-    monkeypatch.setattr(Stepper, "weight_step", note)
-    return noted
+    return spied(monkeypatch, Stepper, "weight_step", note)
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -117,8 +112,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_warning_is_said_once_and_kept_in_the_records(sick: None, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "archgrad"):
-        result = run()
+    result = run()
     assert [record["diagnosis"] for record in result.history] == list(SICK)
     assert [record.getMessage() for record in caplog.records] == ["epoch 3: layers fight. Do something."]
     assert result.stopped is None
@@ -129,17 +123,15 @@ def test_a_warning_is_not_repeated_after_a_resume(sick: None, tmp_path: Path, ca
         if isinstance(event, EpochFinished) and event.record["epoch"] == 3:
             raise ZeroDivisionError
 
-    with caplog.at_level(logging.WARNING, "archgrad"):
-        with pytest.raises(ZeroDivisionError):
-            run(out=tmp_path, callbacks=listening(fail))
-        resumed = run(out=tmp_path, resume=True)
+    with pytest.raises(ZeroDivisionError):
+        run(out=tmp_path, callbacks=listening(fail))
+    resumed = run(out=tmp_path, resume=True)
     assert len(caplog.records) == 1
     assert_same(resumed, reference("warn"))
 
 
 def test_it_can_be_ignored(sick: None, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "archgrad"):
-        ignored = run(on_collapse="ignore")
+    ignored = run(on_collapse="ignore")
     assert not caplog.records
     assert all("diagnosis" not in record for record in ignored.history)
     assert torch.equal(ignored.alpha["cell"], reference("warn").alpha["cell"])
@@ -232,14 +224,12 @@ def test_it_goes_back_and_on_with_layer_alignment(
 ) -> None:
     seen: list[int] = []
 
-    def listen(event: Event) -> None:
-        if isinstance(event, EpochFinished):
-            seen.append(event.record["epoch"])
-            assert [line["epoch"] for line in lines(tmp_path)] == list(range(1, event.record["epoch"] + 1))
-            assert event.state.history[-1]["epoch"] == event.record["epoch"]
+    def listen(event: EpochFinished) -> None:
+        seen.append(event.record["epoch"])
+        assert [line["epoch"] for line in lines(tmp_path)] == list(range(1, event.record["epoch"] + 1))
+        assert event.state.history[-1]["epoch"] == event.record["epoch"]
 
-    with caplog.at_level(logging.WARNING, "archgrad"):
-        result = run(on_collapse="switch", out=tmp_path, callbacks=listening(listen))
+    result = run(on_collapse="switch", out=tmp_path, callbacks=on(EpochFinished, listen))
     assert seen == [1, 2, 3, 3, 4, 5]
     assert used == [(epoch, False) for epoch in (0, 0, 1, 1, 2, 2)] + [(epoch, True) for epoch in (2, 2, 3, 3, 4, 4)]
     assert [record["epoch"] for record in result.history] == [1, 2, 3, 4, 5]
@@ -256,24 +246,12 @@ def test_it_goes_back_and_on_with_layer_alignment(
 
 
 def test_differences_are_compared_again_after_a_switch(sick: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[int] = []
-    compute = difference_products
-
-    def counted(*arguments: Any, **knobs: Any) -> Any:
-        compared.append(1)
-        return compute(*arguments, **knobs)
-
-    monkeypatch.setattr("archgrad.loop.trust.difference_products", counted)
+    compared = spied(monkeypatch, trust, "difference_products", lambda *arguments, **knobs: 1)
     noted: list[dict[str, bool]] = []
-
-    def look(event: Event) -> None:
-        if isinstance(event, EpochFinished):
-            noted.append(dict(event.state.trusted))
-
     run(
         replace(METHOD, hypergradient=ag.hypergradients.HYPERGRADIENTS.create("unrolled")),
         on_collapse="switch",
-        callbacks=listening(look),
+        callbacks=on(EpochFinished, lambda event: noted.append(dict(event.state.trusted))),
     )
     assert len(compared) == 2  # at the first step, and at the first after the switch
     assert noted[0] == {"products forward": True}
@@ -488,8 +466,7 @@ SHARES = [number / 6 for number in (0, 1, 2, 3, 4, 5, 6, 6)]
 
 
 def test_a_search_that_really_collapses_warns_of_it(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "archgrad"):
-        result = driven("warn")
+    result = driven("warn")
     assert [record["skip_share"] for record in result.history] == pytest.approx(SHARES)
     said = [record["diagnosis"] for record in result.history]
     first = next(place for place, verdict in enumerate(said) if verdict in ("collapsing",))

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from listening import Event, StepFinished, listening, measuring
 from same_bits import assert_same
-from tiny_space import Tiny
+from tiny_space import Tiny, noise
 
 import archgrad as ag
 from archgrad.arch_optimizers import Fixed
@@ -112,12 +111,6 @@ def test_methods_that_could_not_stop_so_are_refused() -> None:
     assert isinstance(random_nas().arch_optimizer, Fixed)
 
 
-def data() -> ag.data.ImageData:
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(256, (32, 1, 6, 6), dtype=torch.uint8, generator=generator)
-    return ag.data.ImageData("noise", images, torch.arange(32) % 4, tuple("abcd"), ag.data.Augmentation(1, True))
-
-
 def scripted(epoch: list[int]) -> Any:
     """Return a measure that yields RISING; ``epoch`` counts those that are done."""
 
@@ -149,7 +142,7 @@ def found(
     method = replace(darts(), stop=EigenvalueStop(window=2, steps=1), discretizer=BestSampled(samples=1))
     watched = [*listening(heard), *measuring(scripted([done]))]
     settings = {"standard_callbacks": False, "callbacks": watched, "on_collapse": "ignore"}
-    result = ag.search(SPACE, method, data(), epochs=EPOCHS, seed=3, batch_size=8, out=out, resume=resume, **settings)
+    result = ag.search(SPACE, method, noise(), epochs=EPOCHS, seed=3, batch_size=8, out=out, resume=resume, **settings)
     return result, heard
 
 
@@ -199,7 +192,7 @@ def test_the_real_eigenvalue_is_measured_in_every_epoch() -> None:
     method = replace(darts(), stop=EigenvalueStop(window=1, ratio=1e-9, steps=1))
     for standard in (True, False):
         settings = {"standard_callbacks": standard, "on_collapse": "ignore"}
-        result = ag.search(SPACE, method, data(), epochs=3, batch_size=8, **settings)
+        result = ag.search(SPACE, method, noise(), epochs=3, batch_size=8, **settings)
         assert all(isinstance(record["alpha_eigenvalue"], float) for record in result.history)
 
 
@@ -214,7 +207,7 @@ def test_a_search_does_not_count_its_warm_up() -> None:
         done.clear()
         method = replace(darts(), stop=EigenvalueStop(1, steps=1), schedule=ag.Schedule(warmup_epochs=warmup))
         settings = {"standard_callbacks": False, "callbacks": measuring(measure), "on_collapse": "ignore"}
-        result = ag.search(SPACE, method, data(), epochs=4, batch_size=8, **settings)
+        result = ag.search(SPACE, method, noise(), epochs=4, batch_size=8, **settings)
         return [record.get("stopped_to") for record in result.history]
 
     done: list[int] = []
@@ -235,7 +228,7 @@ def test_the_eigenvalue_is_the_rules_own_and_measured_once(monkeypatch: pytest.M
         for given in ((), (ArchCurvature(7, minimum=1),)):
             measured.clear()
             settings = {"standard_callbacks": standard, "callbacks": given, "on_collapse": "ignore"}
-            result = ag.search(SPACE, method, data(), epochs=2, batch_size=8, **settings)
+            result = ag.search(SPACE, method, noise(), epochs=2, batch_size=8, **settings)
             assert measured == [3, 3]
             assert [record["alpha_eigenvalue"] for record in result.history] == [3.0, 3.0]
             assert ("entropy" in result.history[0]) == standard
@@ -243,7 +236,7 @@ def test_the_eigenvalue_is_the_rules_own_and_measured_once(monkeypatch: pytest.M
 
 def test_it_stops_a_search_by_any_method_as_a_callback_too() -> None:
     with pytest.raises(UserError, match=r"EigenvalueStop .*Dirichlet"):
-        ag.search(SPACE, drnas(), data(), epochs=1, callbacks=[EigenvalueStop()])
+        ag.search(SPACE, drnas(), noise(), epochs=1, callbacks=[EigenvalueStop()])
 
 
 def test_the_knobs_are_on_the_command_line() -> None:

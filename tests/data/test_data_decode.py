@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from image_files import Image, pixels, write_folder
+from spying import spied
 
 from archgrad.data import digits, folder
 from archgrad.data.sources import decode
@@ -19,12 +20,9 @@ from archgrad.errors import UserError
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Take images of more than 32×32 pixels for large ones; return the pixels of each piece that is converted."""
-    converted: list[int] = []
-    original = decode._array
     monkeypatch.setattr(decode, "_LARGE", 1 << 10)
     monkeypatch.setattr(decode, "_STRIP_PIXELS", 1 << 11)
-    monkeypatch.setattr(decode, "_array", lambda image: converted.append(image.width * image.height) or original(image))
-    return converted
+    return spied(monkeypatch, decode, "_array", lambda image: image.width * image.height)
 
 
 def smooth(height: int, width: int, channels: int = 3) -> np.ndarray:

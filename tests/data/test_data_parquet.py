@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from image_files import pa, pixels, png, pq, write_parquet
+from spying import spied
 
 from archgrad.data import Parquet, parquet
 from archgrad.errors import UserError
@@ -49,9 +50,7 @@ def test_parquet_limit_and_size_equal_doing_it_afterwards(tmp_path: Path) -> Non
 def test_parquet_decodes_only_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from archgrad.data.sources import decode
 
-    decoded: list[str] = []
-    original = decode._decode
-    monkeypatch.setattr(decode, "_decode", lambda file, size: decoded.append(file.name) or original(file, size))
+    decoded = spied(monkeypatch, decode, "_decode", lambda file, size: file.name)
     parquet(write_parquet(tmp_path / "a.parquet", 300), limit=6)
     assert len(decoded) == 6
 
@@ -76,10 +75,8 @@ def test_parquet_folders_and_lists(tmp_path: Path) -> None:
     [
         ({"labels": [0, 1, None] * 4}, "4 rows without a label"),
         ({"labels": ["a", "b", "c"] * 4}, "are string; number them"),
-        ({"labels": [0, 1, -1] * 4}, "mislabeled: image 2 has the label -1"),
         ({"labels": [0, 1, 10**12] * 4}, "mislabeled: it has 12 images but a label 1000000000000"),
         ({"names": ["a", "b", "c", "bee"]}, r"no images of 1 of its 4 classes \(bee\); add images"),
-        ({"names": ["a", "b"]}, "mislabeled: image 2 has the label 2, but the classes are 0 to 1"),
         ({"encoded": [b"no image"] * 12}, r"the image in row 0 of 'a\.parquet' cannot be read"),
         ({"encoded": [png(pixels(0))] * 11 + [png(pixels(0))[:60]]}, "the image in row 11 of"),
         ({"encoded": [png(pixels(0))] * 11 + [None]}, "the image in row 11 of .* is missing"),

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from experiments import experiment_of
 from listening import DecisionMade, EpochFinished, Event, StepFinished, listening
+from tiny_space import noise
 from torch import Tensor
 
 import archgrad as ag
@@ -217,14 +218,10 @@ SPACE = NASBench201(channels=2, cells_per_stage=1, exclude=("none", "avg_pool_3x
 METHOD = replace(darts_pt(), discretizer=Perturbation(tune_epochs=1, batches=1))
 
 
-def data() -> ag.data.ImageData:
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(256, (32, 1, 6, 6), dtype=torch.uint8, generator=generator)
-    return ag.data.ImageData("noise", images, torch.arange(32) % 4, tuple("abcd"), ag.data.Augmentation(1, True))
-
-
 def found(*listeners: Callable[[Event], None], method: ag.Method = METHOD, **settings: Any) -> SearchResult:
-    return ag.search(SPACE, method, data(), epochs=2, seed=1, batch_size=8, callbacks=listening(*listeners), **settings)
+    return ag.search(
+        SPACE, method, noise(), epochs=2, seed=1, batch_size=8, callbacks=listening(*listeners), **settings
+    )
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +304,7 @@ def test_a_signal_is_answered_before_the_next_decision(whole: tuple[SearchResult
 
 def standing_after_training() -> tuple[Experiment, SearchState]:
     method = replace(lambda_darts(), discretizer=Perturbation(1))  # whose regularizer has no say in it
-    setup = experiment_of(SPACE, method, data(), SearchConfig(epochs=2, seed=1, batch_size=8))
+    setup = experiment_of(SPACE, method, noise(), SearchConfig(epochs=2, seed=1, batch_size=8))
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
         state = setup.initial_state()

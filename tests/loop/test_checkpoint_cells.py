@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from same_bits import assert_same, dying_at
+from spying import spied
 from tiny_space import Tiny
 from torch import nn
 
@@ -19,7 +20,6 @@ from archgrad.errors import UserError
 from archgrad.loop import checks, trust
 from archgrad.loop.estimate import step_seconds
 from archgrad.loop.experiment import Experiment
-from archgrad.loop.state import SearchState
 from archgrad.spaces import NASBench201
 
 TINY: dict[str, Any] = {"channels": 2, "cells": 1, "limit": 40, "epochs": 1, "batch_size": 9}
@@ -99,14 +99,7 @@ def test_less_memory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_estimates_recompute_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[bool] = []
-    first = Experiment.initial_state
-
-    def initial(setup: Experiment) -> SearchState:
-        seen.append(setup.config.checkpoint_cells)
-        return first(setup)
-
-    monkeypatch.setattr(Experiment, "initial_state", initial)
+    seen = spied(monkeypatch, Experiment, "initial_state", lambda setup: setup.config.checkpoint_cells)
     config = ag.SearchConfig(method="darts", checkpoint_cells=True, **TINY)
     step_seconds(resolve(config), load("digits", limit=40), at_most=0.0)
     assert seen == [True]

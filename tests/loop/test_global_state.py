@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from listening import Event, StepFinished, listening
+from listening import StepFinished, on
 
 import archgrad as ag
 from archgrad.errors import UserError
@@ -25,14 +25,10 @@ def switches() -> tuple[bool, ...]:
 @pytest.mark.parametrize("asked", [True, False])
 def test_a_search_uses_deterministic_kernels_if_asked(asked: bool) -> None:
     seen: list[tuple[bool, ...]] = []
-
-    def look(event: Event) -> None:
-        if isinstance(event, StepFinished):
-            seen.append(switches())
-
+    look = on(StepFinished, lambda event: seen.append(switches()))
     before = switches()
     space, data = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=40)
-    ag.search(space, "darts", data, epochs=1, batch_size=10, held_out=0, deterministic=asked, callbacks=listening(look))
+    ag.search(space, "darts", data, epochs=1, batch_size=10, held_out=0, deterministic=asked, callbacks=look)
     assert set(seen) == {(True, False, True, False) if asked else before}
     assert switches() == before
 

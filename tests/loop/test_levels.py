@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-import os
-import signal
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,13 +11,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from experiments import experiment_of
-from listening import Event, SearchStarted, StepFinished, listening
-from same_bits import assert_same, dying_at
+from listening import Trace, listening
+from same_bits import assert_same, killed_and_resumed, stopping_at
+from spying import spied
 from tiny_space import Tiny
 from torch import Tensor
 
 import archgrad as ag
-from archgrad.autodiff.tensors import Alpha
 from archgrad.config import SearchConfig
 from archgrad.discretizers import BestSampled
 from archgrad.errors import SearchInterrupted, UserError
@@ -48,22 +46,9 @@ def found(method: ag.Method, **settings: Any) -> SearchResult:
     return ag.search(SPACE, method, DATA, **{"epochs": 2, "batch_size": 16, "seed": 1, "held_out": 0, **settings})
 
 
-class Tracing:
-    """Copies of the weights and α before the first step and after every step."""
-
-    def __init__(self) -> None:
-        self.networks: list[torch.nn.Module] = []
-        self.alphas: list[Alpha] = []
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, SearchStarted | StepFinished):
-            self.networks.append(copy.deepcopy(event.state.supernet))
-            self.alphas.append({name: value.clone() for name, value in event.state.alpha.items()})
-
-
 @pytest.mark.parametrize("base", [ag.recipes.gaea(), ag.recipes.darts()], ids=lambda method: method.name)
 def test_a_simultaneous_step_takes_both_gradients_at_one_point(base: ag.Method) -> None:
-    method, trace = single("simultaneous", base), Tracing()
+    method, trace = single("simultaneous", base), Trace()
     training = replace(SPACE.weights, batch_size=32, epochs=1)
     setup = experiment_of(SPACE, method, DATA, SearchConfig(seed=1, weights=training, held_out=0))
     ag.search(SPACE, method, DATA, seed=1, weights=training, held_out=0, callbacks=listening(trace), alpha_budget="off")
@@ -87,15 +72,7 @@ def test_a_simultaneous_step_takes_both_gradients_at_one_point(base: ag.Method) 
 
 
 def test_simultaneous_updates_run_the_supernet_once_per_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-    forward = ag.supernet.Supernet.forward
-
-    def counted(self: Any, *args: Any, **settings: Any) -> Any:
-        calls.append(1)
-        return forward(self, *args, **settings)
-
-    monkeypatch.setattr(ag.supernet.Supernet, "forward", counted)
-    counts = {}
+    calls, counts = spied(monkeypatch, ag.supernet.Supernet, "forward", lambda *args, **settings: 1), {}
     for updates in ("alternate", "simultaneous"):
         calls.clear()
         found(single(updates), standard_callbacks=False)  # type: ignore[arg-type]
@@ -107,13 +84,11 @@ def test_simultaneous_updates_run_the_supernet_once_per_step(monkeypatch: pytest
 def test_data_and_moves_are_those_of_the_level(level: Level, updates: Updates, monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[tuple[str, int]] = []
     for name in ("architecture_step", "weight_step", "joint_step"):
-        original = getattr(Stepper, name)
 
-        def step(self: Stepper, state: Any, *given: Any, name: str = name, original: Any = original) -> Any:
+        def note(self: Stepper, state: Any, *given: Any, name: str = name) -> None:
             happened.append((name, state.index))
-            return original(self, state, *given)
 
-        monkeypatch.setattr(Stepper, name, step)
+        spied(monkeypatch, Stepper, name, note)
     method = replace(ag.recipes.gaea(), schedule=Schedule(level=level, updates=updates, warmup_epochs=1))
     setup = experiment_of(SPACE, method, DATA, SearchConfig(batch_size=16, held_out=0))
     found(method, seed=0)
@@ -154,10 +129,6 @@ STOPPED = ["xnas", "drnas", "gdas", "gaea-gdas", "snas", "pc-darts", "gaea-pc-da
 def test_a_method_stopped_within_an_epoch_goes_on_to_the_same_bits(
     recipe: str, space: ag.spaces.SearchSpace, tmp_path: Path
 ) -> None:
-    def stop(event: Event) -> None:
-        if isinstance(event, StepFinished) and event.state.index == 3:
-            os.kill(os.getpid(), signal.SIGINT)
-
     method = ag.recipes.named(recipe)
     method = replace(method, schedule=replace(method.schedule, warmup_epochs=0))
     if isinstance(method.discretizer, BestSampled):
@@ -167,7 +138,7 @@ def test_a_method_stopped_within_an_epoch_goes_on_to_the_same_bits(
     settings["standard_callbacks"] = False
     whole = ag.search(space, method, DATA, **settings)
     with pytest.raises(SearchInterrupted, match="continue with"):
-        ag.search(space, method, DATA, out=tmp_path, interruptible=True, callbacks=listening(stop), **settings)
+        ag.search(space, method, DATA, out=tmp_path, interruptible=True, callbacks=stopping_at(3), **settings)
     resumed = ag.search(space, method, DATA, out=tmp_path, resume=True, **settings)
     assert_same(whole, resumed)
 
@@ -176,11 +147,7 @@ def test_a_method_stopped_within_an_epoch_goes_on_to_the_same_bits(
 def test_a_stopped_search_of_any_level_goes_on_to_the_same_bits(level: Level, updates: Updates, tmp_path: Path) -> None:
     method = replace(ag.recipes.gaea(), schedule=Schedule(level=level, updates=updates))
     settings = {"epochs": 3, "batch_size": 16 if level == "bilevel" else 32}  # two steps in an epoch
-    whole = found(method, out=tmp_path / "whole", **settings)
-    with pytest.raises(KeyboardInterrupt):
-        found(method, out=tmp_path / "parts", callbacks=dying_at(5), **settings)
-    resumed = found(method, out=tmp_path / "parts", resume=True, **settings)
-    assert_same(whole, resumed)
+    killed_and_resumed(partial(found, method, **settings), tmp_path, 5)
 
 
 class Pull(Regularizer):
@@ -264,10 +231,7 @@ def test_only_the_gradient_of_first_order_is_simultaneous() -> None:
 
 
 def test_a_search_that_moves_no_architecture_draws_no_batch_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: StepBatches) -> None:
-        raise AssertionError("drawn")
-
-    monkeypatch.setattr(StepBatches, "outer", fail)
+    monkeypatch.setattr(StepBatches, "outer", lambda self: pytest.fail("drawn"))
     result = found(ag.recipes.random_nas())
     assert all(not value.any() for value in result.alpha.values())
     assert "arch_loss" not in result.history[-1]

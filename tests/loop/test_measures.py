@@ -10,12 +10,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from experiments import experiment_of
-from listening import EpochFinished, Event, SearchStarted, StepFinished, listening
+from listening import EpochFinished, Event, SearchStarted, StepFinished, listening, on
+from spying import spied
 from tiny_space import Tiny
 
 import archgrad as ag
 from archgrad.config import SearchConfig
-from archgrad.data import Batch, Loader
+from archgrad.data import Loader
 from archgrad.errors import UserError
 from archgrad.hypergradients import TruncatedReverse
 from archgrad.relaxations import expand_to_cells
@@ -39,13 +40,13 @@ def first_means(method: ag.Method) -> dict[str, float]:
     """Return what the first step records, whose weights are the same for every method; then stop."""
     found: list[dict[str, float]] = []
 
-    def look(event: Event) -> None:
-        if isinstance(event, StepFinished):
-            found.append(event.means)
-            raise KeyboardInterrupt
+    def look(event: StepFinished) -> None:
+        found.append(event.means)
+        raise KeyboardInterrupt
 
+    watch = on(StepFinished, look)
     with pytest.raises(KeyboardInterrupt):
-        ag.search(SPACE, method, DATA, **{**SETTINGS, "epochs": 1}, callbacks=listening(look), standard_callbacks=False)
+        ag.search(SPACE, method, DATA, **{**SETTINGS, "epochs": 1}, callbacks=watch, standard_callbacks=False)
     return found[0]
 
 
@@ -97,13 +98,11 @@ def test_every_kind_of_method_logs_a_held_out_accuracy(name: str) -> None:
 
 def test_no_step_of_a_single_level_search_draws_what_is_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[str, set[int]] = {}
-    batch = Loader.batch
 
-    def record(self: Loader, index: int) -> Batch:
+    def note(self: Loader, index: int) -> None:
         drawn.setdefault(self.stream, set()).update(self.indices.tolist())
-        return batch(self, index)
 
-    monkeypatch.setattr(Loader, "batch", record)
+    spied(monkeypatch, Loader, "batch", note)
     ag.search(SPACE, ag.recipes.gaea(), DATA, **SETTINGS)
     assert len(drawn["held-out"]) == 10
     assert not drawn["held-out"] & (drawn["weights"] | drawn["architecture"])
@@ -124,13 +123,9 @@ def test_a_bilevel_search_measures_on_images_of_the_architecture() -> None:
 
 def test_the_held_out_accuracy_is_that_of_the_mixture_at_the_end_of_the_epoch() -> None:
     states: list[Any] = []
-
-    def look(event: Event) -> None:
-        if isinstance(event, EpochFinished):
-            states.append((event.record, dict(event.state.alpha), event.state.supernet))
-
+    look = on(EpochFinished, lambda event: states.append((event.record, dict(event.state.alpha), event.state.supernet)))
     method = ag.recipes.gaea()
-    ag.search(SPACE, method, DATA, **{**SETTINGS, "epochs": 1}, callbacks=listening(look))
+    ag.search(SPACE, method, DATA, **{**SETTINGS, "epochs": 1}, callbacks=look)
     setup = experiment_of(SPACE, method, DATA, SearchConfig(**SETTINGS))
     (record, alpha, supernet), loader = states[0], setup.held_out_loader
     assert loader is not None

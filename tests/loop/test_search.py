@@ -13,7 +13,9 @@ import torch
 import torch.nn.functional as F
 from listening import EpochFinished, Event, listening
 from same_bits import assert_same, same_bits
+from spying import spied
 from torch import Tensor
+from varied_spaces import small_space
 
 import archgrad as ag
 from archgrad.callbacks import Callback
@@ -22,21 +24,15 @@ from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
 from archgrad.loop import SearchResult
 from archgrad.operations import Operation, Site
-from archgrad.spaces import SearchSpace
 
 FEW = ag.data.digits(limit=64)
-
-
-def small(name: str = "nasbench201") -> SearchSpace:
-    return ag.spaces.SPACES.constructor(name)(
-        channels=4, **({"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3})
-    )
+SPACE = small_space("nasbench201")
 
 
 @pytest.mark.parametrize("name", ["nasbench201", "darts", "s1", "nasbench1shot1-3"])
 def test_a_space_of_every_kind_is_searched(name: str) -> None:
     """Rows of one length and of several, cells of two kinds, and operations on nodes."""
-    space = small(name)
+    space = small_space(name)
     result = ag.search(space, ag.recipes.darts(), FEW, epochs=3, seed=0, batch_size=32)
     space.check(result.genotype)
     assert result.genotype.count("none") == 0 or name == "nasbench201"
@@ -62,7 +58,7 @@ def test_a_space_of_every_kind_is_searched(name: str) -> None:
 
 def test_it_learns() -> None:
     training = ag.WeightTraining(lr=0.1, nesterov=True, batch_size=16, epochs=4)
-    result = ag.search(small(), ag.recipes.darts(), ag.data.digits(limit=300), weights=training)
+    result = ag.search(SPACE, ag.recipes.darts(), ag.data.digits(limit=300), weights=training)
     assert result.history[-1]["train_loss"] < 0.9 * result.history[0]["train_loss"]
     assert result.history[-1]["arch_accuracy"] > 20
 
@@ -71,20 +67,20 @@ def test_it_learns() -> None:
 def test_the_same_seed_gives_the_same_bits_whatever_the_caller_drew(name: str) -> None:
     settings = {"epochs": 2, "batch_size": 16}
     torch.manual_seed(1)
-    first = ag.search(small(name), ag.recipes.darts(), FEW, seed=5, **settings)
+    first = ag.search(small_space(name), ag.recipes.darts(), FEW, seed=5, **settings)
     torch.manual_seed(2)
     torch.rand(7)
     np.random.default_rng(0).random()
-    second = ag.search(small(name), ag.recipes.darts(), FEW, seed=5, **settings)
+    second = ag.search(small_space(name), ag.recipes.darts(), FEW, seed=5, **settings)
     assert_same(first, second)
-    other = ag.search(small(name), ag.recipes.darts(), FEW, seed=6, **settings)
+    other = ag.search(small_space(name), ag.recipes.darts(), FEW, seed=6, **settings)
     assert not same_bits(first, other)
 
 
 def test_the_caller_keeps_its_random_states() -> None:
     torch.manual_seed(3)
     before = torch.get_rng_state()
-    ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32)
+    ag.search(SPACE, ag.recipes.darts(), FEW, epochs=1, batch_size=32)
     assert torch.equal(torch.get_rng_state(), before)
 
     def interfere(event: Event) -> None:
@@ -92,15 +88,15 @@ def test_the_caller_keeps_its_random_states() -> None:
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
-        ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32, callbacks=listening(interfere))
+        ag.search(SPACE, ag.recipes.darts(), FEW, epochs=1, batch_size=32, callbacks=listening(interfere))
     assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_it_searches_where_the_caller_records_no_gradients(mode: type) -> None:
-    plain = ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32)
+    plain = ag.search(SPACE, ag.recipes.darts(), FEW, epochs=1, batch_size=32)
     with mode():
-        quiet = ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32)
+        quiet = ag.search(SPACE, ag.recipes.darts(), FEW, epochs=1, batch_size=32)
     assert same_bits(plain, quiet)
 
 
@@ -125,11 +121,11 @@ def test_operations_that_draw_globally_are_reproducible(tmp_path: Path, monkeypa
             raise RuntimeError("killed")
 
     settings = {"epochs": 2, "batch_size": 16}
-    whole = ag.search(small(), ag.recipes.darts(), FEW, **settings)
-    assert same_bits(whole, ag.search(small(), ag.recipes.darts(), FEW, callbacks=listening(draw), **settings))
+    whole = ag.search(SPACE, ag.recipes.darts(), FEW, **settings)
+    assert same_bits(whole, ag.search(SPACE, ag.recipes.darts(), FEW, callbacks=listening(draw), **settings))
     with pytest.raises(RuntimeError, match="killed"):
-        ag.search(small(), ag.recipes.darts(), FEW, out=tmp_path, callbacks=listening(draw, fail), **settings)
-    assert same_bits(whole, ag.search(small(), ag.recipes.darts(), FEW, out=tmp_path, resume=True, **settings))
+        ag.search(SPACE, ag.recipes.darts(), FEW, out=tmp_path, callbacks=listening(draw, fail), **settings)
+    assert same_bits(whole, ag.search(SPACE, ag.recipes.darts(), FEW, out=tmp_path, resume=True, **settings))
 
 
 def test_it_searches_outside_the_main_thread(tmp_path: Path) -> None:
@@ -137,26 +133,20 @@ def test_it_searches_outside_the_main_thread(tmp_path: Path) -> None:
 
     def run() -> None:
         torch.set_num_threads(1)
-        found.append(ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32, out=tmp_path))
+        found.append(ag.search(SPACE, ag.recipes.darts(), FEW, epochs=1, batch_size=32, out=tmp_path))
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    assert same_bits(found[0], ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32))
+    assert same_bits(found[0], ag.search(SPACE, ag.recipes.darts(), FEW, epochs=1, batch_size=32))
 
 
 def drawn(monkeypatch: pytest.MonkeyPatch, **settings: object) -> dict[str, list[Loader]]:
     """Search one epoch and return the loaders by stream, once for every batch that was drawn."""
     loaders: dict[str, list[Loader]] = {"weights": [], "architecture": []}
-    batch = Loader.batch
-
-    def record(self: Loader, index: int) -> ag.data.Batch:
-        loaders[self.stream].append(self)
-        return batch(self, index)
-
-    monkeypatch.setattr(Loader, "batch", record)
+    spied(monkeypatch, Loader, "batch", lambda self, index: loaders[self.stream].append(self))
     method = ag.recipes.darts(level="bilevel" if "split" in settings else "single")
-    ag.search(small(), method, FEW, epochs=1, held_out=0, standard_callbacks=False, **settings)
+    ag.search(SPACE, method, FEW, epochs=1, held_out=0, standard_callbacks=False, **settings)
     return loaders
 
 
@@ -191,18 +181,18 @@ def test_fractions_divide_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_impossible_wishes_are_sentences(settings: dict[str, object], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
-        ag.search(small(), ag.recipes.darts(), FEW, **settings)
+        ag.search(SPACE, ag.recipes.darts(), FEW, **settings)
 
 
 def test_the_published_batch_size_is_cut_to_small_data() -> None:
-    result = ag.search(small(), ag.recipes.darts(), FEW, epochs=1)
-    assert small().weights.batch_size == 64 > len(FEW) / 2
+    result = ag.search(SPACE, ag.recipes.darts(), FEW, epochs=1)
+    assert SPACE.weights.batch_size == 64 > len(FEW) / 2
     assert len(result.history) == 1
 
 
 def test_training_settings_are_followed() -> None:
     training = ag.WeightTraining(lr=0.05, lr_min=0.01, batch_size=16, epochs=2)
-    result = ag.search(small(), ag.recipes.darts(), FEW, weights=training)
+    result = ag.search(SPACE, ag.recipes.darts(), FEW, weights=training)
     assert [record["lr"] for record in result.history] == pytest.approx([0.05, 0.03])
 
 
@@ -222,7 +212,7 @@ class Odd(Callback):
 
 def test_what_callbacks_measure_is_kept_as_plain_numbers(tmp_path: Path) -> None:
     settings = {"epochs": 2, "batch_size": 32, "out": tmp_path, "standard_callbacks": False, "callbacks": [Odd()]}
-    result = ag.search(small(), ag.recipes.darts(), FEW, **settings)
+    result = ag.search(SPACE, ag.recipes.darts(), FEW, **settings)
     record = result.history[0]
     assert {name: record[name] for name in ("numpy", "single", "count", "tensor")} == {
         "numpy": 0.5, "single": 0.25, "count": 3.0, "tensor": 2.0,
@@ -230,7 +220,7 @@ def test_what_callbacks_measure_is_kept_as_plain_numbers(tmp_path: Path) -> None
     assert all(type(record[name]) is float for name in ("numpy", "single", "count", "tensor", "nan"))
     assert "alignment" not in record
     assert '"nan": null' in (tmp_path / "metrics.jsonl").read_text()
-    again = ag.search(small(), ag.recipes.darts(), FEW, resume=True, **settings)
+    again = ag.search(SPACE, ag.recipes.darts(), FEW, resume=True, **settings)
     assert again.history[0]["numpy"] == 0.5
 
 

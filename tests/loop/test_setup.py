@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 from experiments import experiment_of
+from varied_spaces import small_space
 
 import archgrad as ag
 from archgrad.errors import UserError
 from archgrad.loop.experiment import Experiment
-from archgrad.spaces import SPACES
 
 
 def toy(side: int, count: int = 12) -> ag.data.ImageData:
@@ -21,9 +21,8 @@ def toy(side: int, count: int = 12) -> ag.data.ImageData:
 
 
 def prepared(name: str, side: int, **options: Any) -> Experiment:
-    space = SPACES.constructor(name)(channels=2, **({"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}))
     config = ag.SearchConfig(epochs=1, alpha_budget="off", **options)
-    return experiment_of(space, ag.recipes.darts(), toy(side), config)
+    return experiment_of(small_space(name, channels=2), ag.recipes.darts(), toy(side), config)
 
 
 @pytest.mark.parametrize("name", ["nasbench201", "darts", "nasbench1shot1-2"])

@@ -4,13 +4,15 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import torch
 import torch.nn.functional as F
-from listening import Event, SearchStarted, StepFinished, listening
+from listening import StepFinished, Trace, listening, on
+from spying import spied
 from tiny_space import Tiny
 from torch import Tensor
 
@@ -47,19 +49,6 @@ def loaders(training: ag.WeightTraining) -> tuple[Loader, Loader]:
         for stream, indices in streams
     )
     return first, second
-
-
-@dataclass
-class Trace:
-    """Copies of the network and α before the first step and after every step."""
-
-    networks: list[Supernet] = field(default_factory=list)
-    alphas: list[Alpha] = field(default_factory=list)
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, SearchStarted | StepFinished):
-            self.networks.append(copy.deepcopy(event.state.supernet))
-            self.alphas.append({name: value.clone() for name, value in event.state.alpha.items()})
 
 
 def traced(method: ag.Method, training: ag.WeightTraining = ONE_STEP, space: SearchSpace | None = None) -> Trace:
@@ -130,35 +119,22 @@ def test_steps_are_those_of_a_plain_loop(space: SearchSpace, training: ag.Weight
 def test_the_architecture_step_comes_first_and_each_batch_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[tuple[str, int]] = []
 
-    def recorded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(self: Any, *args: Any) -> Any:
-            happened.append((name, args[0].index))
-            return function(self, *args)
+    def note(self: Stepper, state: Any, *args: Any, name: str) -> None:
+        happened.append((name, state.index))
 
-        return call
-
-    def batch(self: Loader, index: int) -> Batch:
-        happened.append((self.stream, index))
-        return draw(self, index)
-
-    draw = Loader.batch
-    monkeypatch.setattr(Loader, "batch", batch)
-    monkeypatch.setattr(Stepper, "architecture_step", recorded("α", Stepper.architecture_step))
-    monkeypatch.setattr(Stepper, "weight_step", recorded("w", Stepper.weight_step))
+    spied(monkeypatch, Loader, "batch", lambda self, index: happened.append((self.stream, index)))
+    spied(monkeypatch, Stepper, "architecture_step", partial(note, name="α"))
+    spied(monkeypatch, Stepper, "weight_step", partial(note, name="w"))
     traced(ag.recipes.darts(), TRAINING)
     one = ("α", "architecture", "weights", "w")
     assert happened == [(name, index) for index in range(4) for name in one]
 
 
 def test_each_step_records_only_the_gradients_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded: list[tuple[bool, bool]] = []
+    def needed(self: Supernet, x: Tensor, mixture: dict[str, Tensor], **extra: Any) -> tuple[bool, bool]:
+        return any(w.requires_grad for w in self.parameters()), mixture["cell"].requires_grad
 
-    def forward(self: Supernet, x: Tensor, mixture: dict[str, Tensor], **extra: Any) -> Tensor:
-        recorded.append((any(w.requires_grad for w in self.parameters()), mixture["cell"].requires_grad))
-        return original(self, x, mixture, **extra)
-
-    original = Supernet.forward
-    monkeypatch.setattr(Supernet, "forward", forward)
+    recorded = spied(monkeypatch, Supernet, "forward", needed)
     traced(ag.recipes.darts())
     assert recorded == [(False, True), (True, False)]
     recorded.clear()
@@ -559,16 +535,13 @@ def test_a_compiled_search_is_the_same_and_compiles_once_per_kind_of_step(monkey
     def without_compiler(function: Callable[..., Any]) -> Callable[..., Any]:
         return compile_(function, backend="aot_eager")
 
-    def count(event: Event) -> None:
-        if isinstance(event, StepFinished):
-            graphs.append(counters["stats"]["unique_graphs"])
-
+    count = on(StepFinished, lambda event: graphs.append(counters["stats"]["unique_graphs"]))
     counters.clear()
     space = Tiny(channels=2, cells_per_stage=1)
     settings = {"seed": SEED, "weights": TRAINING, "alpha_budget": "off"}
     plain = ag.search(space, ag.recipes.darts(), DATA, **settings)
     monkeypatch.setattr(torch, "compile", without_compiler)
-    compiled = ag.search(space, ag.recipes.darts(), DATA, compile=True, callbacks=listening(count), **settings)
+    compiled = ag.search(space, ag.recipes.darts(), DATA, compile=True, callbacks=count, **settings)
     close(compiled.alpha, plain.alpha)
     close(weights_of(compiled.supernet), weights_of(plain.supernet))
     assert len(set(graphs[1:])) == 1, "nothing is compiled again once each kind of step was taken"

@@ -17,7 +17,7 @@ import pytest
 import torch
 from listening import EpochFinished, Event, SearchFinished, StepFinished, listening
 from same_bits import assert_same
-from tiny_space import Tiny
+from tiny_space import Tiny, noise
 
 import archgrad as ag
 from archgrad.errors import SearchInterrupted, UserError
@@ -41,7 +41,7 @@ import archgrad as ag
 import archgrad.loop.folder
 from archgrad.callbacks import Callback
 from archgrad.errors import SearchInterrupted
-from tiny_space import Tiny
+from tiny_space import Tiny, noise
 
 count = 0
 
@@ -94,12 +94,10 @@ def run(out, resume, where, number, told, heard):
     folder = sys.modules["archgrad.loop.folder"]
     write_text, folder.write_text = folder.write_text, write
 
-    images = torch.randint(256, (64, 1, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    data = ag.data.ImageData("noise", images, torch.arange(64) % 4, tuple("abcd"), ag.data.Augmentation(1, True))
     space, method = Tiny(channels=2, cells_per_stage=1), ag.recipes.darts()
-    settings = {"epochs": 3, "seed": 7, "batch_size": 8}
+    settings = {"epochs": 3, "seed": 7, "batch_size": 8, "interruptible": True, "callbacks": [Speaking()]}
     try:
-        ag.search(space, method, data, **settings, out=out, resume=resume, interruptible=True, callbacks=[Speaking()])
+        ag.search(space, method, noise(64), **settings, out=out, resume=resume)
     except SearchInterrupted as stop:
         say("stopped", stop.signal, stop)
         return 128 + stop.signal
@@ -128,11 +126,9 @@ for line in sys.stdin:
 
 def search(**settings: object) -> SearchResult:
     """What the driver does, in this process."""
-    images = torch.randint(256, (64, 1, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    data = ag.data.ImageData("noise", images, torch.arange(64) % 4, tuple("abcd"), ag.data.Augmentation(1, True))
     space, method = Tiny(channels=2, cells_per_stage=1), ag.recipes.darts()
     settings = {"interruptible": "out" in settings, **settings}
-    return ag.search(space, method, data, epochs=EPOCHS, seed=7, batch_size=8, **settings)
+    return ag.search(space, method, noise(64), epochs=EPOCHS, seed=7, batch_size=8, **settings)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from listening import EpochFinished, listening, measuring
+from listening import EpochFinished, measuring, on
 
 import archgrad as ag
 from archgrad import discretizers, recipes, spaces
@@ -58,19 +58,15 @@ def test_what_goes_by_probabilities_ties_and_what_goes_by_accuracies_does_not(na
 
 
 def test_a_warm_up_has_no_cell(tmp_path: Path) -> None:
-    seen = []
-
-    def look(event: Any) -> None:
-        if isinstance(event, EpochFinished):
-            seen.append((tmp_path / "run" / "genotype.json").exists())
-
+    seen: list[bool] = []
+    look = on(EpochFinished, lambda event: seen.append((tmp_path / "run" / "genotype.json").exists()))
     table = {"cell": 0}
 
     def oracle_like(snapshot: Any) -> dict[str, float]:
         table["cell"] += not snapshot.undecided
         return {}
 
-    result = warm(4, out=tmp_path / "run", callbacks=[*listening(look), *measuring(oracle_like)])
+    result = warm(4, out=tmp_path / "run", callbacks=[*look, *measuring(oracle_like)])
     assert [record["genotype"] is None for record in result.history] == [True, True, False, False]
     assert [record.get("ties") for record in result.history] == [6, 6, None, None]
     assert ["skips" in record for record in result.history] == [False, False, True, True]

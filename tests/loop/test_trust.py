@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import torch
-from listening import Event, StepFinished, listening
+from listening import StepFinished, on
 from same_bits import dying_at, same_bits
 from torch import Tensor, nn
 
@@ -84,8 +83,7 @@ METHODS = {
 def test_a_hidden_kink_is_noticed_and_exact_products_are_taken(
     method: ag.Method, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, logger="archgrad"):
-        result = found(method, BentSpace, standard_callbacks=False)
+    result = found(method, BentSpace, standard_callbacks=False)
     assert sum("differences of gradients mislead the architecture gradient" in text for text in caplog.messages) == 1
     exact = replace(method, hypergradient=replace(method.hypergradient, products="exact"))  # type: ignore[type-var]
     assert same_bits(result, found(exact, BentSpace, standard_callbacks=False))
@@ -93,8 +91,7 @@ def test_a_hidden_kink_is_noticed_and_exact_products_are_taken(
 
 def test_layer_alignment_is_differentiated_exactly_where_a_kink_is_hidden(caplog: pytest.LogCaptureFixture) -> None:
     method = ag.recipes.lambda_darts()
-    with caplog.at_level(logging.WARNING, logger="archgrad"):
-        result = found(method, BentSpace, standard_callbacks=False)
+    result = found(method, BentSpace, standard_callbacks=False)
     assert sum("mislead LayerAlignment" in text for text in caplog.messages) == 1
     (part,) = method.regularizers
     exact = found(replace(method, regularizers=(part.exact(),)), BentSpace, standard_callbacks=False)
@@ -134,8 +131,7 @@ class CurvedSpace(BentSpace):
 
 
 def test_differences_are_trusted_where_exact_derivatives_are_the_wrong_ones(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, logger="archgrad"):
-        found(ag.recipes.amended(), CurvedSpace, epochs=1, standard_callbacks=False)
+    found(ag.recipes.amended(), CurvedSpace, epochs=1, standard_callbacks=False)
     assert sum("own backward pass cannot be differentiated" in text for text in caplog.messages) == 1
     assert not any("mislead" in text for text in caplog.messages)
 
@@ -143,21 +139,15 @@ def test_differences_are_trusted_where_exact_derivatives_are_the_wrong_ones(capl
 @pytest.mark.parametrize("name", ["darts-2nd", "idarts", "amended", "lambda-darts", "lambda-sign-darts"])
 def test_differences_are_trusted_in_our_own_spaces(name: str, caplog: pytest.LogCaptureFixture) -> None:
     noted: list[dict[str, bool]] = []
-
-    def look(event: Event) -> None:
-        if isinstance(event, StepFinished):
-            noted.append(dict(event.state.trusted))
-
-    with caplog.at_level(logging.WARNING, logger="archgrad"):
-        found(ag.recipes.named(name), epochs=1, standard_callbacks=False, callbacks=listening(look))
+    look = on(StepFinished, lambda event: noted.append(dict(event.state.trusted)))
+    found(ag.recipes.named(name), epochs=1, standard_callbacks=False, callbacks=look)
     assert not any("mislead" in text for text in caplog.messages)
     assert noted[-1]
     assert all(noted[-1].values())
 
 
 def test_an_operation_that_cannot_be_differentiated_twice_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, logger="archgrad"):
-        found(ag.recipes.darts(order=2), OneWaySpace, epochs=1, standard_callbacks=False)
+    found(ag.recipes.darts(order=2), OneWaySpace, epochs=1, standard_callbacks=False)
     assert sum("could not be compared with exact ones" in text for text in caplog.messages) == 1
 
 
@@ -169,6 +159,5 @@ def test_a_resumed_search_remembers_the_comparison(
     with pytest.raises(KeyboardInterrupt):
         found(method, BentSpace, out=tmp_path, callbacks=dying_at())
     caplog.clear()
-    with caplog.at_level(logging.WARNING, logger="archgrad"):
-        assert same_bits(found(method, BentSpace, out=tmp_path, resume=True), whole)
+    assert same_bits(found(method, BentSpace, out=tmp_path, resume=True), whole)
     assert not any("mislead" in text for text in caplog.messages)

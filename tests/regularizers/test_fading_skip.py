@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from experiments import experiment_of
+from spying import spied
 from tiny_space import Tiny
 
 import archgrad as ag
@@ -35,15 +36,7 @@ def found(method: ag.Method, space: ag.spaces.SearchSpace = SPACE, **settings: A
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The weight of the auxiliary connections in every call of the supernet."""
-    seen: list[float] = []
-    original = ag.supernet.Supernet.forward
-
-    def forward(self: Any, *args: Any, **extra: Any) -> Any:
-        seen.append(extra.get("skip", 0.0))
-        return original(self, *args, **extra)
-
-    monkeypatch.setattr(ag.supernet.Supernet, "forward", forward)
-    return seen
+    return spied(monkeypatch, ag.supernet.Supernet, "forward", lambda *args, **extra: extra.get("skip", 0.0))
 
 
 # --- the schedule --------------------------------------------------------------------------------------------------

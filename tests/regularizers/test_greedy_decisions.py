@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from listening import EpochFinished, Event, listening
-from same_bits import assert_same, dying_at
+from listening import EpochFinished, on
+from same_bits import killed_and_resumed
+from spying import spied
 from tiny_space import Tiny
 
 import archgrad as ag
@@ -114,31 +116,17 @@ def test_decided_rows_are_one_hot_only_their_choice_is_computed_and_their_alpha_
 
 def test_a_search_computes_less_and_less_and_ends_with_its_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[int] = []
-    moved: list[int] = []
     alphas: list[torch.Tensor] = []
-    count = 0
-    mixed, step = DilatedConv.mixed, Stepper.architecture_step
+    calls = spied(monkeypatch, DilatedConv, "mixed", lambda self, *args: 1)  # separable ones, too
+    moved = spied(monkeypatch, Stepper, "architecture_step", lambda self, state, batches: state.epoch)
 
-    def counted(self: DilatedConv, *args: Any) -> Any:
-        nonlocal count
-        count += 1
-        return mixed(self, *args)
+    def note(event: EpochFinished) -> None:
+        computed.append(len(calls))
+        alphas.append(event.state.alpha["normal"].clone())
+        calls.clear()
 
-    def moving(self: Stepper, state: Any, batches: Any) -> Any:
-        moved.append(state.epoch)
-        return step(self, state, batches)
-
-    def note(event: Event) -> None:
-        nonlocal count
-        if isinstance(event, EpochFinished):
-            computed.append(count)
-            alphas.append(event.state.alpha["normal"].clone())
-            count = 0
-
-    monkeypatch.setattr(DilatedConv, "mixed", counted)  # separable ones, too
-    monkeypatch.setattr(Stepper, "architecture_step", moving)
     method = ag.recipes.sgas(space="darts")
-    result = ag.search(CELLS, method, DATA, epochs=10, callbacks=listening(note), **SETTINGS)
+    result = ag.search(CELLS, method, DATA, epochs=10, callbacks=on(EpochFinished, note), **SETTINGS)
     state = result.stages.runs[-1][1]
     assert sorted(set(moved)) == list(range(9))  # after epoch 9 all is decided, and nothing is left to move
     marks = state.decided.marks["normal"]
@@ -158,12 +146,8 @@ def test_a_search_computes_less_and_less_and_ends_with_its_architecture(monkeypa
 
 def test_a_killed_search_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     method = replace(ag.recipes.sgas(), regularizers=(GreedyDecisions(0.3, 0.9),))
-    whole = ag.search(SPACE, method, DATA, epochs=3, **SETTINGS)
-    with pytest.raises(KeyboardInterrupt):
-        ag.search(SPACE, method, DATA, epochs=3, out=tmp_path, callbacks=dying_at(), **SETTINGS)
-    resumed = ag.search(SPACE, method, DATA, epochs=3, out=tmp_path, resume=True, **SETTINGS)
-    assert_same(whole, resumed)
-    first, second = (one.stages.runs[-1][1].decided for one in (whole, resumed))
+    both = killed_and_resumed(partial(ag.search, SPACE, method, DATA, epochs=3, **SETTINGS), tmp_path)
+    first, second = (one.stages.runs[-1][1].decided for one in both)
     assert torch.equal(first.weights["cell"], second.weights["cell"])
     assert torch.equal(first.marks["cell"], second.marks["cell"])
 

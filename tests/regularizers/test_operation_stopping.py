@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +12,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from experiments import experiment_of
-from same_bits import assert_same, dying_at
+from same_bits import killed_and_resumed
+from spying import spied
 from tiny_space import Tiny
 from torch import Tensor
 from torch.func import functional_call
@@ -116,21 +118,13 @@ def test_resting_weights_keep_their_momentum_and_have_no_gradient() -> None:
 def passes(monkeypatch: pytest.MonkeyPatch, method: ag.Method) -> int:
     """Count the evaluations of a loss in one step of the architecture and one of the weights."""
     experiment, state, stepper = begun(method)
-    count = 0
-    original = SupernetLosses._loss
-
-    def counted(self: SupernetLosses, *args: Any) -> Any:
-        nonlocal count
-        count += 1
-        return original(self, *args)
-
     with monkeypatch.context() as patched:
-        patched.setattr(SupernetLosses, "_loss", counted)
+        calls = spied(patched, SupernetLosses, "_loss", lambda *args: 1)
         batches = experiment.step_batches(0)
         result = stepper.architecture_step(state, batches)
         assert (result.weight_gradient is None) == (not method.regularizers)
         stepper.weight_step(state, batches.inner(0), result.weight_gradient)
-    return count
+    return len(calls)
 
 
 def test_the_validation_gradient_comes_from_the_pass_of_the_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,12 +139,8 @@ def test_the_validation_gradient_comes_from_the_pass_of_the_architecture(monkeyp
 def test_a_killed_search_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     method = method_of(OperationStopping(0.69, 2))
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 12, "seed": 0, "held_out": 0, "standard_callbacks": False}
-    whole = ag.search(SPACE, method, DATA, **settings)
-    with pytest.raises(KeyboardInterrupt):
-        ag.search(SPACE, method, DATA, out=tmp_path, callbacks=dying_at(), **settings)
-    resumed = ag.search(SPACE, method, DATA, out=tmp_path, resume=True, **settings)
-    assert_same(whole, resumed)
-    first, second = (one.stages.runs[-1][1] for one in (whole, resumed))
+    both = killed_and_resumed(partial(ag.search, SPACE, method, DATA, **settings), tmp_path)
+    first, second = (one.stages.runs[-1][1] for one in both)
     assert 0 < len(first.resting) < len(CONVOLUTIONS)
     assert first.resting == second.resting
     assert all(

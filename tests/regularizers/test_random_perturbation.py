@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from listening import Event, StepFinished, listening
+from same_bits import assert_same, stopping_at
 from tiny_space import Tiny
 from torch import Tensor
 
@@ -145,17 +143,11 @@ STOPPED: dict[str, ag.Method] = {
 
 @pytest.mark.parametrize("method", STOPPED.values(), ids=STOPPED)
 def test_a_stabilized_search_that_was_stopped_goes_on_to_the_same_bits(method: ag.Method, tmp_path: Path) -> None:
-    def stop(event: Event) -> None:
-        if isinstance(event, StepFinished) and event.state.index == 3:
-            os.kill(os.getpid(), signal.SIGINT)
-
     space, images = Tiny(channels=2, cells_per_stage=1), 40 if method.schedule.level == "bilevel" else 20
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 10, "seed": 2, "held_out": 0, "standard_callbacks": False}
     data = ag.data.digits(limit=images)
     whole = ag.search(space, method, data, **settings)
     with pytest.raises(SearchInterrupted, match="continue with"):
-        ag.search(space, method, data, out=tmp_path, interruptible=True, callbacks=listening(stop), **settings)
+        ag.search(space, method, data, out=tmp_path, interruptible=True, callbacks=stopping_at(3), **settings)
     resumed = ag.search(space, method, data, out=tmp_path, resume=True, **settings)
-    assert torch.equal(whole.alpha["cell"], resumed.alpha["cell"])
-    for one, other in zip(whole.supernet.parameters(), resumed.supernet.parameters(), strict=True):
-        assert torch.equal(one, other)
+    assert_same(whole, resumed)

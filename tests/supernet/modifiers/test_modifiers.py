@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from spying import spied
 
 import archgrad as ag
 from archgrad.regularizers import AuxiliarySkip, Regularizer
@@ -62,14 +63,7 @@ def test_the_loop_passes_on_what_a_modifier_of_ones_own_says(monkeypatch: pytest
         def modifiers(self) -> tuple[Modifier, ...]:
             return (Constant(),)
 
-    given: list[float] = []
-    original = ag.supernet.Supernet.forward
-
-    def forward(self: Any, *args: Any, **extra: Any) -> Any:
-        given.append(extra.get("drop_path", 0.0))
-        return original(self, *args, **extra)
-
-    monkeypatch.setattr(ag.supernet.Supernet, "forward", forward)
+    given = spied(monkeypatch, ag.supernet.Supernet, "forward", lambda *args, **extra: extra.get("drop_path", 0.0))
     method = replace(ag.recipes.darts(), regularizers=(Brings(),))
     space, data = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=48)
     ag.search(space, method, data, epochs=1, batch_size=12, held_out=0, standard_callbacks=False)
