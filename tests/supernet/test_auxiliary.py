@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from reference import reference_supernet
 from torch import Tensor, nn
 
 from archgrad.errors import UserError
@@ -13,6 +12,7 @@ from archgrad.operations import Site
 from archgrad.spaces import DARTS, S2, S4, AmendedA1, AmendedA2, NASBench201, SearchSpace
 from archgrad.spaces.skeleton import AuxiliaryHead, average_corners
 from archgrad.supernet import SupernetOptions
+from tests.supernet import supernets
 
 LABELS = torch.tensor([0, 1, 2, 0, 1])
 
@@ -38,19 +38,14 @@ SPACES = {
 
 def loss_and_gradients(net: nn.Module, x: Tensor, mixture: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
     logits, auxiliary = net(x, mixture, seed=3, auxiliary=True)
-    inputs = {**dict(net.named_parameters()), **{f"mixture {name}": value for name, value in mixture.items()}}
     loss = F.cross_entropy(logits, LABELS) + 0.4 * F.cross_entropy(auxiliary, LABELS)
-    gradients = torch.autograd.grad(loss, list(inputs.values()), allow_unused=True, materialize_grads=True)
-    return loss.detach(), dict(zip(inputs, gradients, strict=True))
+    return loss.detach(), supernets.gradients_of(loss, supernets.inputs_of(net, mixture))
 
 
 @pytest.mark.parametrize(("name", "size"), [("s4", 8), ("a1", 8), ("a2", 4), ("a2", 8), ("a2", 20)])
 def test_loss_and_gradients_are_those_of_the_plain_supernet(name: str, size: int) -> None:
     space = SPACES[name]
-    torch.manual_seed(0)
-    fused = space.supernet(HEAD, num_classes=3).double()
-    reference = reference_supernet(space, HEAD, num_classes=3).double()
-    reference.load_state_dict(fused.state_dict())
+    fused, reference = supernets.pair(space, HEAD)
     loss, gradients = loss_and_gradients(fused, images(size), mixture_of(space))
     expected, wanted = loss_and_gradients(reference, images(size), mixture_of(space))
     torch.testing.assert_close(loss, expected, rtol=1e-9, atol=1e-11)

@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from reference import reference_supernet
 from torch import Tensor, nn
-from torch.func import functional_call
 from varied_spaces import VARIED_SPACES
 
 from archgrad.spaces import SPACES, SearchSpace
+from tests.supernet.supernets import assert_same_gradients, assert_same_hessian_products
 
 CLASSES = 4
 
@@ -63,29 +63,13 @@ def mixture_of(space: SearchSpace, dtype: torch.dtype, seed: int = 2) -> Mixture
     return mixture
 
 
-def loss_and_gradients(
-    net: nn.Module, images: Tensor, labels: Tensor, mixture: Mixture
-) -> tuple[Tensor, dict[str, Tensor]]:
-    logits = net(images, mixture, seed=3)
-    inputs = {**dict(net.named_parameters()), **{f"mixture {name}": value for name, value in mixture.items()}}
-    gradients = torch.autograd.grad(
-        F.cross_entropy(logits, labels), list(inputs.values()), allow_unused=True, materialize_grads=True
-    )
-    return logits.detach(), dict(zip(inputs, gradients, strict=True))
-
-
 @pytest.mark.parametrize(("name", "sizes", "image_size"), NETS)
 def test_logits_and_all_gradients_are_those_of_the_plain_supernet(
     name: str, sizes: dict[str, int], image_size: int
 ) -> None:
     space, fused, reference = pair(name, sizes, torch.float64)
     images, labels = batch(image_size, torch.float64)
-    logits, gradients = loss_and_gradients(fused, images, labels, mixture_of(space, torch.float64))
-    expected, wanted = loss_and_gradients(reference, images, labels, mixture_of(space, torch.float64))
-    assert list(gradients) == list(wanted)
-    torch.testing.assert_close(logits, expected, rtol=1e-9, atol=1e-11)
-    torch.testing.assert_close(gradients, wanted, rtol=1e-7, atol=1e-11)
-    assert all(value.any() for key, value in gradients.items() if key.startswith("mixture"))
+    assert_same_gradients(fused, reference, images, labels, mixture_of(space, torch.float64))
 
 
 def test_entries_of_choices_that_a_row_has_not_are_never_read() -> None:
@@ -102,33 +86,8 @@ def test_entries_of_choices_that_a_row_has_not_are_never_read() -> None:
     assert not gradient[..., 5:].any()
 
 
-def second_order(net: nn.Module, images: Tensor, labels: Tensor, mixture: Mixture) -> dict[str, Tensor]:
-    """Differentiate ⟨v, ∂L/∂(w, p)⟩ again by (w, p): every block of the Hessian at once."""
-    parameters = {name: value.detach().requires_grad_() for name, value in net.named_parameters()}
-    inputs = {**parameters, **{f"mixture {name}": value for name, value in mixture.items()}}
-    loss = F.cross_entropy(functional_call(net, parameters, (images, mixture), {"seed": 3}), labels)
-    first = torch.autograd.grad(loss, list(inputs.values()), create_graph=True, allow_unused=True)
-    product = sum(
-        (gradient * direction(name, gradient)).sum()
-        for name, gradient in zip(inputs, first, strict=True)
-        if gradient is not None
-    )
-    second = torch.autograd.grad(product, list(inputs.values()), allow_unused=True, materialize_grads=True)
-    return dict(zip(inputs, second, strict=True))
-
-
-def direction(name: str, like: Tensor) -> Tensor:
-    """Return a fixed random direction for the tensor of this name."""
-    generator = torch.Generator().manual_seed(sum(map(ord, name)))
-    return torch.randn(like.shape, generator=generator, dtype=like.dtype)
-
-
 @pytest.mark.parametrize(("name", "sizes"), TINY)
 def test_hessian_products_are_those_of_the_plain_supernet(name: str, sizes: dict[str, int]) -> None:
     space, fused, reference = pair(name, sizes, torch.float64)
     images, labels = batch(4 if name != "nasbench201" else 8, torch.float64, count=3)
-    actual = second_order(fused, images, labels, mixture_of(space, torch.float64))
-    expected = second_order(reference, images, labels, mixture_of(space, torch.float64))
-    scale = max(value.abs().max().item() for value in expected.values())
-    torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-9 * scale)
-    assert scale > 1e-3
+    assert_same_hessian_products(fused, reference, images, labels, mixture_of(space, torch.float64))

@@ -68,11 +68,6 @@ def mixture_of(case: Case, *by_image: int) -> Mixture:
     return supernets.mixture_of(case.space.searched_blocks(case.options), *by_image, dtype=torch.float64)
 
 
-def direction(name: str, like: Tensor) -> Tensor:
-    generator = torch.Generator().manual_seed(sum(map(ord, name)))
-    return torch.randn(like.shape, generator=generator, dtype=like.dtype)
-
-
 def derivatives(net: nn.Module, mixture: Mixture, **extra: Any) -> tuple[Tensor, Mixture, Mixture]:
     """Return the logits, the gradients by (w, p), and H·v of one random v over all of them."""
     weights = {name: value.detach().requires_grad_() for name, value in net.named_parameters()}
@@ -82,7 +77,7 @@ def derivatives(net: nn.Module, mixture: Mixture, **extra: Any) -> tuple[Tensor,
         F.cross_entropy(logits, LABELS), list(inputs.values()), create_graph=True, materialize_grads=True
     )
     gradients = dict(zip(inputs, first, strict=True))
-    along = sum((value * direction(name, value)).sum() for name, value in gradients.items())
+    along = sum((value * supernets.direction(name, value)).sum() for name, value in gradients.items())
     second = torch.autograd.grad(along, list(inputs.values()), materialize_grads=True)
     plain = {name: value.detach() for name, value in gradients.items()}
     return logits.detach(), plain, dict(zip(inputs, second, strict=True))

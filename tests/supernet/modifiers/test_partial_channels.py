@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from archgrad.operations import Identity, Operation
 from archgrad.spaces import SPACES
 from archgrad.supernet import CellMixture, Edge, MixedCell, SupernetOptions, shuffle
 from tests.supernet import supernets
-from tests.supernet.supernets import Blocks, Mixture, gradients_of
+from tests.supernet.supernets import Blocks, Mixture, assert_same_gradients, assert_same_hessian_products, gradients_of
 
 CLASSES = 4
 Sizes = dict[str, Any]
@@ -62,10 +60,6 @@ def mixture_of(blocks: Blocks) -> Mixture:
     return supernets.mixture_of(blocks, dtype=torch.float64)
 
 
-def inputs_of(net: nn.Module, mixture: Mixture) -> dict[str, Tensor]:
-    return {**dict(net.named_parameters()), **{f"mixture {name}": value for name, value in mixture.items()}}
-
-
 @pytest.mark.parametrize("groups", [1, 2, 3, 4, 6, 12])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 def test_shuffle_deals_the_groups_out_in_turn(groups: int, layout: torch.memory_format) -> None:
@@ -91,43 +85,14 @@ def test_shuffle_is_differentiable_twice() -> None:
 def test_logits_and_all_gradients_are_the_plain_ones(name: str, sizes: Sizes, image_size: int) -> None:
     blocks, fused, reference = pair(name, sizes)
     images, labels = batch(image_size)
-    mixture = mixture_of(blocks)
-    logits, expected = fused(images, mixture, seed=3), reference(images, mixture, seed=3)
-    torch.testing.assert_close(logits, expected, rtol=1e-9, atol=1e-11)
-    gradients = gradients_of(F.cross_entropy(logits, labels), inputs_of(fused, mixture))
-    wanted = gradients_of(F.cross_entropy(expected, labels), inputs_of(reference, mixture))
-    assert list(gradients) == list(wanted)
-    torch.testing.assert_close(gradients, wanted, rtol=1e-7, atol=1e-11)
-    assert all(value.any() for key, value in gradients.items() if key.startswith("mixture"))
-
-
-def direction(name: str, like: Tensor) -> Tensor:
-    generator = torch.Generator().manual_seed(sum(map(ord, name)))
-    return torch.randn(like.shape, generator=generator, dtype=like.dtype)
-
-
-def second_order(net: nn.Module, images: Tensor, labels: Tensor, mixture: Mixture) -> dict[str, Tensor]:
-    """Differentiate ⟨v, ∂L/∂(w, p, β)⟩ again by (w, p, β)."""
-    parameters = {name: value.detach().requires_grad_() for name, value in net.named_parameters()}
-    inputs = {**parameters, **{f"mixture {name}": value for name, value in mixture.items()}}
-    loss = F.cross_entropy(functional_call(net, parameters, (images, mixture), {"seed": 3}), labels)
-    first = torch.autograd.grad(loss, list(inputs.values()), create_graph=True, allow_unused=True)
-    product = sum(
-        ((g * direction(name, g)).sum() for name, g in zip(inputs, first, strict=True) if g is not None),
-        start=torch.zeros((), dtype=torch.float64),
-    )
-    return gradients_of(product, inputs)
+    assert_same_gradients(fused, reference, images, labels, mixture_of(blocks))
 
 
 @every_small
 def test_hessian_products_are_the_plain_ones(name: str, sizes: Sizes) -> None:
     blocks, fused, reference = pair(name, sizes)
     images, labels = batch(8 if name == "nasbench201" else 4, count=3)
-    actual = second_order(fused, images, labels, mixture_of(blocks))
-    expected = second_order(reference, images, labels, mixture_of(blocks))
-    scale = max(value.abs().max().item() for value in expected.values())
-    torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-9 * scale)
-    assert scale > 1e-3
+    assert_same_hessian_products(fused, reference, images, labels, mixture_of(blocks))
 
 
 def marks_of(blocks: Blocks, chance: float, seed: int = 3) -> Mixture:
