@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from archgrad.studies import study as study_module
 from archgrad.studies.folder import StudyFolder
-from tests.studies.in_process import InProcess
 
 TINY = ["--channels", 2, "--cells", 1, "--limit", 60, "--batch-size", 20, "--epochs", 1]
 METHODS = "gdas,gaea-simultaneous"
@@ -23,25 +21,12 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def engine(monkeypatch) -> InProcess:
-    """The engine of all commands of a test."""
-    found = InProcess()
-    monkeypatch.setattr(study_module, "make_engine", lambda name, threads, options: found)
-    return found
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("kept") / "study"
-
-
-@pytest.fixture
 def study(archgrad, engine, kept) -> Path:
     """A finished study of two methods and two seeds."""
-    if not kept.exists():
-        archgrad.run("compare", "--methods", METHODS, "--seeds", 2, *TINY, "-o", kept)
+    if not (kept / "study").exists():
+        archgrad.run("compare", "--methods", METHODS, "--seeds", 2, *TINY, "-o", kept / "study")
     engine.submitted.clear()
-    return Path(shutil.copytree(kept, "study"))
+    return Path(shutil.copytree(kept / "study", "study"))
 
 
 def test_processes_of_their_own_compute_a_study(archgrad):

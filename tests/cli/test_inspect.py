@@ -253,17 +253,12 @@ def test_a_search_switches_and_resumes(archgrad, sick):
     archgrad.run("inspect", "run", "--discretization")
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory) -> Path:
-    """Where the run stays that all tests have a copy of."""
-    return tmp_path_factory.mktemp("kept") / "run"
-
-
 @pytest.fixture
 def run(archgrad, kept) -> Path:
-    if not kept.exists():
-        archgrad.run("search", "--method", "idarts", "--set", "schedule.inner_steps=1", *ONE_EPOCH, "--out", kept)
-    return Path(shutil.copytree(kept, "run"))
+    if not (kept / "run").exists():
+        given = ["--method", "idarts", "--set", "schedule.inner_steps=1", *ONE_EPOCH]
+        archgrad.run("search", *given, "--out", kept / "run")
+    return Path(shutil.copytree(kept / "run", "run"))
 
 
 @pytest.fixture

@@ -11,12 +11,6 @@ import pytest
 TINY = ["--channels", 2, "--cells", 1, "--limit", 60, "--batch-size", 20, "--threads", 1]
 
 
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory) -> Path:
-    """Where the runs stay that all tests have a copy of."""
-    return tmp_path_factory.mktemp("kept")
-
-
 @pytest.fixture
 def runs(archgrad, kept) -> list[Path]:
     made = []

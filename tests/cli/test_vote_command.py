@@ -8,20 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from archgrad.studies import study as study_module
 from archgrad.studies.folder import StudyFolder
-from tests.studies.in_process import InProcess
 
 TINY = ["--channels", 2, "--cells", 1, "--limit", 60, "--batch-size", 20, "--epochs", 1, "--voters", 2, "--seed", 5]
 RUNS = [f"nasbench201-digits/voter-seed{seed}" for seed in (5, 6)]
-
-
-@pytest.fixture
-def engine(monkeypatch) -> InProcess:
-    """The engine of all commands of a test."""
-    found = InProcess()
-    monkeypatch.setattr(study_module, "make_engine", lambda name, threads, options: found)
-    return found
 
 
 def test_searches_vote_and_their_architecture_can_be_used(archgrad, engine):
