@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from statistics import stdev
+from typing import Any
 
 import pytest
 from records101 import CHAIN, PAIR, SKIP, TURNED, converted, record, small, write
@@ -172,7 +172,7 @@ def test_a_table_that_goes_away_does_not_stop_a_search(parquet: Path, said: list
 
 
 def test_a_search_logs_its_oracle_and_regret(
-    archgrad: Callable[..., tuple[int, str, str]], space_1: CellTable, monkeypatch: pytest.MonkeyPatch
+    archgrad: Any, space_1: CellTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARCHGRAD_DATA", str(space_1.path.parent.parent))
     small = ("--channels", 2, "--cells", 3, "--limit", 40, "--batch-size", 10, "--epochs", 1)
@@ -187,7 +187,7 @@ def test_a_search_logs_its_oracle_and_regret(
 
 @pytest.mark.parametrize("problem", ["unconverted", "file", "library", "epochs"])
 def test_a_search_goes_on_without_an_oracle(
-    archgrad: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: str
+    archgrad: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: str
 ) -> None:
     (tmp_path / "nasbench101").mkdir()
     source = write(tmp_path / "nasbench101" / "nasbench101.tfrecord", record(SKIP, 0.5, epochs=4))

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,7 +142,7 @@ def test_validation_accuracies_that_are_not_complete_are_none(
 
 
 def test_a_query_shows_validation_accuracies_or_says_that_there_are_none(
-    write: Callable[[list[str]], Path], lines: list[str], more: list[str], archgrad: Callable[..., tuple[int, str, str]]
+    write: Callable[[list[str]], Path], lines: list[str], more: list[str], archgrad: Any
 ) -> None:
     path = str(write(lines))
     out = archgrad.run("query", SKIP, "--table", path)
