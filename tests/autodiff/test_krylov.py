@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from seeded import randn
+from seeded import randn, symmetric
 from torch import Tensor
 
 from archgrad.autodiff.krylov import Operator, conjugate_gradient, dense, extreme_eigenvalues, neumann
@@ -18,11 +18,6 @@ def vector(seed: int) -> Vector:
 
 def operator(matrix: Tensor) -> Operator:
     return lambda v: unflattened(matrix.to(flattened(v).dtype) @ flattened(v), v)
-
-
-def symmetric(eigenvalues: list[float], seed: int = 0) -> Tensor:
-    basis, _ = torch.linalg.qr(randn(len(eigenvalues), len(eigenvalues), seed=seed))
-    return basis @ torch.diag(torch.tensor(eigenvalues, dtype=torch.float64)) @ basis.T
 
 
 POSITIVE = [0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0]

@@ -3,13 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 from seeded import randn
+from test_krylov import vector
 
-from archgrad.autodiff.vectors import Vector, added, cosine, dot, flattened, norm, scaled, unflattened, zeros_like
-
-
-def vector(seed: int) -> Vector:
-    """Seven numbers in three pieces, one of them without a dimension."""
-    return {"x": randn(2, 2, seed=seed), "y": randn(seed=seed + 1), "z": randn(2, 1, seed=seed + 2)}
+from archgrad.autodiff.vectors import added, cosine, dot, flattened, norm, scaled, unflattened, zeros_like
 
 
 def test_vectors_add_and_scale_piece_by_piece() -> None:

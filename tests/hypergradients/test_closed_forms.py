@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from seeded import randn
+from seeded import randn, symmetric
 from torch import Tensor
 
 from archgrad.bilevel.problem import BilevelProblem
@@ -26,11 +26,6 @@ from archgrad.hypergradients import (
 Tensors = dict[str, Tensor]
 KINDS = ("exact", "finite", "forward")
 every_kind = pytest.mark.parametrize("kind", KINDS)
-
-
-def symmetric(eigenvalues: list[float], seed: int) -> Tensor:
-    basis, _ = torch.linalg.qr(randn(len(eigenvalues), len(eigenvalues), seed=seed))
-    return basis @ torch.diag(torch.tensor(eigenvalues, dtype=torch.float64)) @ basis.T
 
 
 def toy(w: Tensors, a: Tensors, x: float) -> Tensor:

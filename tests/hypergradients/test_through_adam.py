@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from experiments import experiment_of
 from seeded import randn
-from tiny_space import Tiny
+from test_through_descent import ALPHA, WEIGHTS, inner, outer
 from torch import Tensor
 
 import archgrad as ag
 from archgrad.bilevel.adam_descent import AdamDescent, Moments, moments_of
 from archgrad.bilevel.problem import BilevelProblem
-from archgrad.config import SearchConfig
 from archgrad.hypergradients import Batches, Neumann, Reverse, TruncatedReverse, Unrolled, evaluate_at
-from archgrad.loop.loaders import StepBatches
 
 Tensors = dict[str, Tensor]
 LR, BETAS, EPS = 0.05, (0.8, 0.95), 1e-3
 SETTINGS = [{"weight_decay": decay, "decoupled": decoupled} for decay in (0.0, 0.1) for decoupled in (False, True)]
 every_setting = pytest.mark.parametrize("settings", SETTINGS, ids=str)
 every_member = pytest.mark.parametrize("member", [Unrolled(), TruncatedReverse(3, 3), TruncatedReverse(4, 2)], ids=str)
-WEIGHTS = {"first": randn(3, 4, seed=0), "second": randn(4, seed=1)}
-ALPHA = {"a": randn(4, seed=2), "b": randn(4, seed=3)}
 MOMENTS = {
     "first": Moments(0.1 * randn(3, 4, seed=4), randn(3, 4, seed=5).square(), 7.0),
     "second": Moments(0.1 * randn(4, seed=6), randn(4, seed=7).square(), 3.0),
 }
 every_start = pytest.mark.parametrize("moments", [{}, MOMENTS, {"first": MOMENTS["first"]}], ids=["0", "moving", "one"])
 OUTER_BATCH = randn(6, 3, seed=8)
-
-
-def inner(w: Tensors, a: Tensors, x: Tensor) -> Tensor:
-    hidden = (x @ w["first"]).tanh() * a["a"]
-    return (hidden @ w["second"] - x.sum(1)).square().mean() + (w["second"] * a["b"]).cos().sum()
-
-
-def outer(w: Tensors, a: Tensors, x: Tensor) -> Tensor:
-    return ((x @ w["first"]).tanh() * a["a"].exp() @ w["second"]).square().mean() + (a["b"] * w["first"].sum(0)).sum()
-
-
 PROBLEM = BilevelProblem(inner, outer)
 
 
@@ -150,26 +133,3 @@ def test_its_rate_is_not_that_of_a_series() -> None:
         pytest.raises(ag.UserError, match="the learning rate of SGD on the weights"),
     ):
         Neumann().estimate_once(point)
-
-
-@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
-def test_the_virtual_step_in_a_search_is_the_one_that_the_weights_then_take(optimizer: str) -> None:
-    space, data = Tiny(channels=2, cells_per_stage=1), ag.data.digits(limit=96)
-    training = replace(
-        space.weights, clip=1e9, epochs=2, batch_size=24, optimizer=optimizer, lr=1e-3, lr_min=0.0,
-        optimizer_settings=("betas=0.8", "0.95", "eps=1e-4"),
-    )  # fmt: skip
-    method = replace(ag.recipes.darts(), hypergradient=Unrolled())
-    made = experiment_of(space, method, data, SearchConfig(weights=training))
-    torch.manual_seed(0)
-    state = made.initial_state()
-    stepper = made.stepper(state)
-    for _ in range(2):
-        stepper.weight_step(state, made.weight_loader.batch(state.index))
-        state.step += 1
-    drawn = StepBatches(made.weight_loader, made.arch_loader, state.index)
-    with stepper.bilevel_step(state).at(state.alpha, Batches([drawn.inner(0)]), drawn.outer()) as point:
-        ahead, _ = Unrolled()._after(point, 1)
-    stepper.weight_step(state, drawn.inner(0))
-    for name, weight in state.weights.items():
-        torch.testing.assert_close(ahead[name].detach(), weight.detach(), rtol=1e-5, atol=1e-6)

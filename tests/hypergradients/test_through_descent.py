@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from typing import Any
 
 import pytest
@@ -14,16 +13,9 @@ from torch import Tensor
 from archgrad.bilevel.descent import Descent
 from archgrad.bilevel.problem import BilevelProblem
 from archgrad.hypergradients import Batches, Reverse, TruncatedReverse, Unrolled
+from tests.bilevel.test_descent import every_setting
 
 Tensors = dict[str, Tensor]
-SETTINGS = [
-    {"momentum": momentum, "weight_decay": decay, "nesterov": nesterov}
-    for momentum, decay, nesterov in itertools.product((0.0, 0.9), (0.0, 0.05), (False, True))
-    if momentum or not nesterov
-]
-every_setting = pytest.mark.parametrize(
-    "settings", SETTINGS, ids=lambda s: f"{s['momentum']}-{s['weight_decay']}{'-nesterov' * s['nesterov']}"
-)
 every_member = pytest.mark.parametrize(
     "member", [Unrolled(), TruncatedReverse(1, 1), TruncatedReverse(4, 4), TruncatedReverse(5, 2)], ids=str
 )

@@ -11,6 +11,7 @@ import pytest
 import torch
 from same_bits import assert_same, dying_at
 from seeded import randn
+from test_closed_forms import error
 from tiny_space import Tiny
 from torch import Tensor
 
@@ -68,10 +69,6 @@ def estimates(member: Hypergradient, number: int, **more: Any) -> tuple[list[Ten
             found.append(gradient["a"])
             states.append(state)
     return found, states
-
-
-def error(actual: Tensor, expected: Tensor) -> float:
-    return ((actual - expected).norm() / expected.norm()).item()
 
 
 @every_kind

@@ -3,17 +3,12 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from test_beta_decay import BLOCK, BLOCKS, OTHER
 from torch import Tensor
 from torch.distributions import Dirichlet, kl_divergence
 
 from archgrad.regularizers.base import OuterStep
 from archgrad.regularizers.dirichlet_kl import DirichletKL
-from archgrad.spaces import DecisionBlock, Row
-
-LENGTHS = (3, 2, 1, 3)
-BLOCK = DecisionBlock("cell", 2, tuple(Row(2, i, ("a", "b", "c")[:n]) for i, n in enumerate(LENGTHS)))
-OTHER = DecisionBlock("other", 1, (Row(1, 0, ("a", "b", "c", "d")),))
-BLOCKS = (BLOCK, OTHER, BLOCK.edges)
 
 
 def alpha_of(seed: int, scale: float = 1.0, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:

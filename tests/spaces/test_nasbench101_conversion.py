@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from itertools import islice
 
 import pytest
 from reference.nasbench1shot1_cells import hashed_modules, hashes
+from test_nasbench101_module import dice, reordered
 
 from archgrad.errors import UserError
 from archgrad.spaces import CellGenotype, Decision, Genotype, NASBench201
@@ -36,31 +36,19 @@ FOUR = Genotype.of(
 
 def some_genotypes(space: NASBench1Shot1, number: int = 40) -> list[Genotype]:
     """Random genotypes of the space."""
-    dice = random.Random(space.number)  # noqa: S311
+    drawing = dice(space.number)
     drawn = []
     for _ in range(number):
         selection = {
             block.name: [
                 (at, choice)
                 for at, row in enumerate(block.rows)
-                for choice in sorted(dice.sample(range(len(row.choices)), row.picks))
+                for choice in sorted(drawing.sample(range(len(row.choices)), row.picks))
             ]
             for block in space.blocks
         }
         drawn.append(space.genotype(selection))
     return drawn
-
-
-def other_order(module: Module, seed: int) -> Module:
-    """The same module with its vertices in another topological order."""
-    dice = random.Random(seed)  # noqa: S311
-    order, left = [0], set(range(1, module.vertices - 1))
-    while left:
-        order.append(dice.choice([v for v in sorted(left) if set(module.sources_of(v)) <= set(order)]))
-        left.remove(order[-1])
-    order.append(module.vertices - 1)
-    matrix = tuple(tuple(module.matrix[i][j] for j in order) for i in order)
-    return Module(matrix, tuple(module.operations[i] for i in order))
 
 
 def test_four_nodes_make_seven_vertices_one_of_them_loose() -> None:
@@ -84,7 +72,7 @@ def test_any_form_of_a_module_gives_a_genotype_of_the_same_hash(which: int) -> N
     space = NASBench1Shot1(number=which)
     for seed, genotype in enumerate(some_genotypes(space)):
         module = module_of(genotype)
-        for form in (module.pruned(), other_order(module, seed), other_order(module.pruned(), seed)):
+        for form in (module.pruned(), *(reordered(one, dice(seed)) for one in (module, module.pruned()))):
             found = genotype_of(space, form)
             space.check(found)
             assert module_of(found).hash == module.hash
