@@ -3,7 +3,7 @@
 Four ways to a network of the same images in the same time, one thread each, two at a time:
 
 - ``fit``: ``archgrad fit`` as it is,
-- ``known``: a fit that chooses nothing, so that one ResNet-20 as wide as suits the time has all of it,
+- ``known``: a fit that chooses nothing, so that one ResNet as deep and wide as suits the time has all of it,
 - ``resnet`` and ``mobilenet``: ``archgrad train`` with this network and ``--time-limit``, at sizes that train about as
   many images in a second: a ResNet-20 with 16 channels, a MobileNetV2 of 8 blocks with 16 channels.
 

@@ -14,7 +14,7 @@ __all__ = ["fits_page"]
 
 WAYS = {
     "fit": "`archgrad fit`",
-    "known": "a fit that chooses nothing: one ResNet-20",
+    "known": "a fit that chooses nothing: one ResNet",
     "resnet": "`archgrad train resnet`",
     "mobilenet": "`archgrad train mobilenet --cells 8 --channels 16`",
 }
@@ -22,7 +22,7 @@ TEXT = """\
 # Is a fit worth its time?
 
 A fit compares networks, and spends up to half of its time on that. The same images, the same time and one thread could
-train a network that was known before: a ResNet-20 as wide as suits the time, with the precision and the test of
+train a network that was known before: a ResNet as deep and wide as suits the time, with the precision and the test of
 mirrored images that a fit has, or what `archgrad train` makes of a ResNet-20 or a MobileNetV2 with `--time-limit`.
 `studies/fits.py` trains all four with every seed, two at a time on two cores; a way without a row has not been run yet.
 `python studies/publish.py` writes this page from `studies/results/fits`.

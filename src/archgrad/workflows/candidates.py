@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -126,9 +127,9 @@ def shape_of(data: Data, outputs: int) -> dict[str, Any]:
     return {"num_classes": outputs, "input_channels": data.channels, "image_size": data.image_size}
 
 
-def reference(image_size: int) -> Candidate:
-    """Return the network whose steps are measured first: ResNet-14."""
-    return Candidate(ResNet.name, str(RESNET), 16, 2, image_size)
+def reference(image_size: int, cells: int = 2) -> Candidate:
+    """Return a narrow ResNet; the steps of ResNet-14 are measured first."""
+    return Candidate(ResNet.name, str(RESNET), 16, cells, image_size)
 
 
 def network_candidates(
@@ -151,9 +152,10 @@ def network_candidates(
     mobile = (MobileNet.name, MOBILENET, False)
     searched = (SPACE, known[0], True) if known else best
     whole: int = shape["image_size"]
+    depth = _depth(work, shape)
     halved = whole // 2 if whole >= _SMALL_IMAGE else whole
     wanted = [
-        (resnet, 3, 1.0, None), (searched, 1, 1.0, None), (best, 1, 1.0, None), (mobile, 8, _DEPTHWISE, None),
+        (resnet, depth, 1.0, None), (searched, 1, 1.0, None), (best, 1, 1.0, None), (mobile, 8, _DEPTHWISE, None),
         (resnet, 2, 1.0, None), (resnet, 2, 1.0, halved), (searched, 2, 1.0, None), (resnet, 1, 1 / 3, None),
         (searched, 1, 1.0, halved), (mobile, 16, _DEPTHWISE, None), (best, 2, 1.0, None), (resnet, 1, 2.0, None),
         *(((SPACE, one, True), 1, 1.0, None) for one in known[1:]),
@@ -161,14 +163,25 @@ def network_candidates(
     if channels or cells:
         wanted = [(kind, cells or 1, 1.0, None) for kind in (searched, resnet, best)]
     chosen: dict[str, Candidate] = {}
-    for kind, depth, share, size in wanted:
+    for kind, blocks, share, size in wanted:
         if len(chosen) < count:
-            one = _sized(*kind, depth, share * work, {**shape, "image_size": size or whole}, limits, channels)
+            one = _sized(*kind, blocks, share * work, {**shape, "image_size": size or whole}, limits, channels)
             chosen |= {} if one is None else {str(one): one}
     if not chosen:
-        least = limits.exceeded(replace(reference(whole), channels=1, cells=1).sized, RESNET, {**shape})
+        least = limits.exceeded(replace(reference(whole, 1), channels=1).sized, RESNET, {**shape})
         raise UserError(f"no width keeps the limits: a ResNet-8 with 1 channel takes {least}; give higher limits.")
     return list(chosen.values())
+
+
+def _depth(work: float, shape: dict[str, Any]) -> int:
+    """Return the blocks per stage of the ResNet that suits so many multiply-adds: shallow, if even it is narrow then.
+
+    >>> [_depth(work, {"num_classes": 10, "input_channels": 3, "image_size": 32}) for work in (9e7, 25e6, 8e6)]
+    [3, 2, 1]
+    """
+    narrow = {cells: reference(shape["image_size"], cells).sized for cells in (3, 2, 1)}
+    sizes = {cells: cost_of(space, RESNET, shape).multiply_adds for cells, space in narrow.items()}
+    return min(sizes, key=lambda cells: abs(math.log(work / sizes[cells])))
 
 
 def _sized(

@@ -37,10 +37,8 @@ MIRROR, _MIRROR_SEEN = 0.1, (1_500, 40_000)
 """The largest share of the time for the test of mirrored images, and how many images it sees: fewer tell nothing."""
 _COUNTS = ((4, 2), (4, 1), (3, 1), (2, 1))
 """Numbers of networks in the first round, and of other settings in the last, from many to few."""
-_IMAGES_PER_WORK = 0.004
-"""Images to see for each multiply-add of a network; networks and their trainings should grow together.
-
-That is what a ResNet-20 with 16 channels sees in 40 epochs of 4,000 images."""
+_IMAGES_PER_WORK = 0.01
+"""Images to see for each multiply-add of a network; networks and their trainings should grow together (docs/fit.md)."""
 _ENOUGH_EPOCHS = 60
 """More epochs than this help less than a larger network."""
 
@@ -84,8 +82,8 @@ def balanced_size(work: float, images: int) -> float:
 
     Both grow with the square root of the work, unless the images are so few that they would repeat too often.
 
-    >>> round(balanced_size(6.4e12, 4_000) / 1e6), round(balanced_size(6.4e12, 1_000) / 1e6)
-    (40, 107)
+    >>> round(balanced_size(6.4e12, 50_000) / 1e6), round(balanced_size(6.4e12, 1_000) / 1e6)
+    (25, 107)
     """
     seen = min(math.sqrt(work * _IMAGES_PER_WORK), _ENOUGH_EPOCHS * images)
     return work / max(seen, 1.0)
