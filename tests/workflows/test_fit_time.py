@@ -249,8 +249,8 @@ def test_each_kind_of_network_has_its_own_precision(machine: Machine, monkeypatc
         (300.0, 75.0, 250.0, 1000, (2, 1)),
         (30.0, 7.0, 400.0, 130, (1, 0)),  # rounds of 250 images
         (300.0, 75.0, 190.0, 1000, (1, 0)),  # 28 epochs are better used by one
-        (3600.0, 900.0, 270.0, 50_000, (1, 0)),  # 486,000 images too
-        (3600.0, 900.0, 300.0, 50_000, (4, 2)),
+        (3600.0, 900.0, 430.0, 50_000, (1, 0)),  # 774,000 images too
+        (3600.0, 900.0, 470.0, 50_000, (4, 2)),
     ],
 )  # fmt: skip
 def test_few_candidates_rather_than_short_trainings(

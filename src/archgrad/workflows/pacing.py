@@ -31,7 +31,7 @@ _FIRST_ROUND = 1 / 36
 """A training of the first round takes at least this share of the last training: shorter ones rank by chance."""
 _ROUND_EPOCHS, _FEWEST_SEEN, _ROUND_IMAGES = 2, 2_000, 10_000
 """A training of fewer epochs, or of fewer images seen (the last number where there are many), ranks by chance too."""
-_FINAL_EPOCHS, _FINAL_IMAGES = 30, 500_000
+_FINAL_EPOCHS, _FINAL_IMAGES = 30, 800_000
 """If the last training has fewer after a search and a selection, more training is worth more than a choice."""
 MIRROR, _MIRROR_SEEN = 0.1, (1_500, 40_000)
 """The largest share of the time for the test of mirrored images, and how many images it sees: fewer tell nothing."""
