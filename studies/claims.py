@@ -153,7 +153,7 @@ CLAIMS = (
 
 def claims_page(found: Mapping[str, Runs], chains: Mapping[str, Runs]) -> str:
     """Return the page: the claims in the main study, and those that can be asked in chains."""
-    asked = [claim for claim in CLAIMS if claim.better in chains]
+    asked = [one for one in CLAIMS if one.better in chains and one.measure is not alignment]
     return PAGE.format(
         rows="\n".join(claim.row(found) for claim in CLAIMS), chains="\n".join(claim.row(chains) for claim in asked)
     )
