@@ -152,7 +152,7 @@ def network_candidates(
     mobile = (MobileNet.name, MOBILENET, False)
     searched = (SPACE, known[0], True) if known else best
     whole: int = shape["image_size"]
-    depth = _depth(work, shape)
+    depth = _depth(work, {**shape})
     halved = whole // 2 if whole >= _SMALL_IMAGE else whole
     wanted = [
         (resnet, depth, 1.0, None), (searched, 1, 1.0, None), (best, 1, 1.0, None), (mobile, 8, _DEPTHWISE, None),
