@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from sklearn import datasets
 
 from archgrad.cli import main
 from archgrad.system.warn_once import forget_warnings
+from tests.studies.in_process import InProcess
 
 
 def pytest_configure() -> None:
@@ -95,3 +97,17 @@ def said() -> Iterator[list[str]]:
     logger.addHandler(handler)
     yield messages
     logger.removeHandler(handler)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> InProcess:
+    """The engine of all commands of a test, without processes."""
+    found = InProcess()
+    monkeypatch.setattr("archgrad.studies.study.make_engine", lambda name, threads, options: found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a module keeps the runs that its tests copy."""
+    return tmp_path_factory.mktemp("kept")
