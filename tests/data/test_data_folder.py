@@ -25,6 +25,7 @@ def test_folder(tmp_path: Path) -> None:
     assert data.classes == ("cat", "dog")
     assert data.labels.tolist() == [0, 0, 0, 1, 1, 1]
     assert np.array_equal(data.images[4].numpy(), pixels(1).transpose(2, 0, 1))
+    assert torch.equal(folder(tmp_path, limit=4, image_size=4).images, data.limited(4, 0).resized(4).images)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ def test_npz_layouts(tmp_path: Path, images: np.ndarray, expected: np.ndarray, n
     data = npz(tmp_path / "a.npz")
     assert np.array_equal(data.images.numpy(), expected)
     assert data.labels.tolist() == Y.tolist()
+    some = npz(tmp_path / "a.npz", limit=4, image_size=4)
+    assert torch.equal(some.images, data.limited(4, 0).resized(4).images)
 
 
 def test_npz_parts(tmp_path: Path) -> None:
@@ -49,6 +51,8 @@ def test_npz_parts(tmp_path: Path) -> None:
         ({"x": STACK}, "no array called y_train or .* it has x"),
         ({"x": STACK, "y": Y[:5]}, "8 images but 5 labels"),
         ({"x": STACK, "y": np.zeros((8, 2, 2))}, "one integer per image .*one-hot"),
+        ({"x": STACK, "y": Y - 1}, "mislabeled"),
+        ({"x": STACK, "y": Y * 0}, "1 class"),
         ({"x": STACK, "y": Y * 7}, r"no images of 6 of its 8 classes \(1, 2, 3, 4, 5, 6\); .* without gaps"),
         ({"x": STACK * 2.0, "y": Y}, "values from"),
         ({"x": np.where(STACK > 9, np.nan, 0), "y": Y}, "values from nan"),

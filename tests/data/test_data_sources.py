@@ -83,12 +83,14 @@ def test_digits() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
+        ("cifar", "did you mean 'cifar10'"),
         ("digit", "did you mean 'digits'"),
         ("folders:x", "did you mean 'folder:PATH'"),
         ("parquet", "has no path; write parquet:PATH"),
         ("npz:", "has no path; write npz:PATH"),
         ("digits:x", "takes no path"),
         ("folder:/absent/really", "no folder at"),
+        ("folders:/absent/really", "did you mean 'folder:PATH'"),
         ("json:absent", "json:absent cannot be imported"),
         ("json:JSONDecoder", "json:JSONDecoder is no data: it must be a subclass of archgrad.data:DataSource"),
         ("archgrad.data:DataSource", "archgrad.data:DataSource cannot be made .*abstract"),

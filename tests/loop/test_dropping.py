@@ -21,6 +21,7 @@ from archgrad.recipes import darts, r_darts
 
 DATA = ag.data.digits(limit=48)
 SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
+AMENDED = ag.spaces.AmendedA1(channels=2, cells=3)
 
 
 def options(**settings: Any) -> ag.Method:
@@ -112,6 +113,16 @@ def test_the_method_chooses_or_leaves_it_to_the_space(name: str) -> None:
     assert getattr(darts().supernet_options(SPACE), name) == 0.0
     with pytest.raises(UserError, match=rf"supernet\.{name} is 1; it must be a number from 0 to less than 1"):
         options(**{name: 1})
+
+
+def test_a_published_rate_of_the_space_gives_way() -> None:
+    assert options(drop_path=0.4).supernet_options(AMENDED).drop_path == 0.4
+    assert darts().supernet_options(AMENDED).drop_path == 0.2
+
+
+def test_other_options_are_applied_beside_it() -> None:
+    applied = options(partial=2, edge_weights=True, drop_path=0.3).supernet_options(SPACE)
+    assert (applied.partial, applied.edge_weights, applied.drop_path) == (2, True, 0.3)
 
 
 def test_robust_darts_is_three_systems() -> None:

@@ -154,6 +154,16 @@ def test_the_auxiliary_head_is_trained() -> None:
     assert all(not torch.equal(value, after[name]) for name, value in before.items())
 
 
+@pytest.mark.parametrize("name", ["nasbench201", "amended-a2"])
+def test_drop_path_grows_with_the_epochs_and_spares_validation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = spied(monkeypatch, ag.supernet.Supernet, "forward", lambda *args, **extra: extra.get("drop_path", 0.0))
+    method = replace(ag.recipes.darts(), supernet=ag.SupernetOptions(drop_path=0.3))
+    ag.search(small(name), method, DATA, epochs=3, batch_size=48, split="0.5:0.5", held_out=0, standard_callbacks=False)
+    architecture, weights = rates[::2], rates[1::2]
+    assert set(architecture) == {0.0}
+    assert weights == pytest.approx([0.0, 0.1, 0.2])
+
+
 def test_an_auxiliary_head_needs_two_images() -> None:
     with pytest.raises(UserError, match="needs at least 2 images in a batch"):
         found(ag.recipes.darts(), "amended-a1", batch_size=1)
